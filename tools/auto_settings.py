@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from calibrant._calibrators import auto
+from calibrant._calibrators import auto_search
 from calibrant._calibrators.auto_search import CANDIDATES, FINAL_STAGES
 from calibrant._solvers import two_class
 
-AUTO, SEARCH, TWO = "_calibrators.auto", "_calibrators.auto_search", "_solvers.two_class"
+SEARCH, TWO = "_calibrators.auto_search", "_solvers.two_class"
 
 
 def of_many(setting):
@@ -24,7 +24,9 @@ def without(*names):
     lists = ("NAMES", "NAMES_OF_MANY", "NAMES_OF_TWO")
     return {
         "constants": {
-            f"{AUTO}.{key}": tuple(name for name in getattr(auto, key) if name not in names)
+            f"{SEARCH}.{key}": tuple(
+                name for name in getattr(auto_search, key) if name not in names
+            )
             for key in lists
         }
     }
@@ -39,9 +41,7 @@ def candidate(name, **values):
 
 def final_stages(**stages):
     """Other final stages."""
-    return of_many(
-        {"constants": {f"{AUTO}.FINAL_STAGES": stages, f"{SEARCH}.FINAL_STAGES": stages}}
-    )
+    return of_many({"constants": {f"{SEARCH}.FINAL_STAGES": stages}})
 
 
 def members(old, new):
@@ -67,7 +67,7 @@ SETTINGS = {
     "finish=1e12": of_many(parameters(finish=1e12)),
     "finish=0": of_many(parameters(finish=0.0)),
     "finish=40": of_many(parameters(finish=40.0)),
-    "FLOOR_LOSS=0": {"constants": {f"{AUTO}.FLOOR_LOSS": 0.0}},
+    "FLOOR_LOSS=0": {"constants": {f"{SEARCH}.FLOOR_LOSS": 0.0}},
     "without identity": of_many(without("identity")),
     "without na-fir": of_many(without("na-fir")),
     "without structured": of_many(without("structured")),

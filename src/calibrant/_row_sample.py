@@ -263,10 +263,9 @@ class RowSample:
         for name in ("scores", "normalize", "max_cells", "classes"):
             own, theirs = getattr(self, name), getattr(other, name)
             if not np.array_equal(own, theirs):
-                raise errors.ParameterError(
-                    f"the other sample has {name}={errors.in_words(theirs)}, but this one "
-                    f"{errors.in_words(own)}; make both with the same parameters"
-                )
+                problem = f"the other sample has {name}={errors.in_words(theirs)}, but this one "
+                problem += f"{errors.in_words(own)}; make both with the same parameters"
+                raise errors.ParameterError(problem, argument=name, value=theirs)
         other._settle()
         self.n_rows += other.n_rows
         self._counts += other._counts

@@ -5,7 +5,7 @@ from calibrant import study
 from conftest import every_method
 
 # Two are fitted and applied with groups or features, to another an exact zero is no score:
-# ``test_grouped``, ``test_features`` and ``test_masked`` have what the others have here.
+# ``test_grouped``, ``test_features`` and ``test_around`` have what the others have here.
 ELSEWHERE = (
     calibrant.FeatureCalibrator,
     calibrant.GroupedCalibrator,

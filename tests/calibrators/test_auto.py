@@ -11,13 +11,13 @@ from calibrant import (
     TemperatureScaling,
 )
 from calibrant._calibrators import auto_search
-from calibrant._calibrators.auto import NAMES, NAMES_OF_TWO
-from calibrant._gate._simplex import check_batch
+from calibrant._calibrators.auto_search import NAMES, NAMES_OF_TWO
+from calibrant._gate import check_batch
 from calibrant._maps.base import lift
-from calibrant.errors import MissingClassWarning, ParameterError
+from calibrant.errors import MissingClassWarning
 from calibrant.metrics import negative_log_likelihood
 from calibrant.model_file import dumps, loads
-from conftest import load_real, real_files, simulate
+from conftest import load_real, real_files, refuses, simulate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
@@ -36,7 +36,6 @@ def test_the_report_has_every_candidate_and_says_why(fitted):
     assert [c.path for c in report.candidates] == list(NAMES)
     assert sum(c.weight for c in report.candidates) == pytest.approx(1)
     assert report.candidates[0].difference == 0.0
-    assert "cross-validation" in report.why
     assert str(report).count("\n") == len(NAMES) + 1
     assert all(c.seconds > 0 for c in report.candidates)
 
@@ -44,9 +43,7 @@ def test_the_report_has_every_candidate_and_says_why(fitted):
 def test_a_class_without_a_label_warns_once_and_becomes_rare():
     p, y = simulate(600, 4)
     keep = y != 1
-    with pytest.warns(
-        MissingClassWarning, match="1 of 4 classes .* for example 1; .* shrunk"
-    ) as told:
+    with pytest.warns(MissingClassWarning) as told:
         auto = AutoCalibrator(classes=np.arange(4)).fit(p[keep], y[keep])
     assert sum(w.category is MissingClassWarning for w in told) == 1
     assert auto.predict_proba(p[keep])[:, 1].mean() < 0.5 * p[keep, 1].mean()
@@ -82,7 +79,6 @@ def test_two_classes_are_held_to_two_class():
     assert [one.path for one in auto.report_.candidates] == [*NAMES_OF_TWO]
     assert auto.report_.home == "two-class"
     assert "two-class" in auto.report_.why.partition(";")[2]
-    assert "two-class" in str(auto.report_)
     assert auto.finish_ is None
     assert auto.finish_share_ == 0.0
     again = loads(dumps(auto))
@@ -220,7 +216,6 @@ def test_of_many_rows_some_are_judged_and_all_are_fitted():
     paths = ["na-fir", "spline", "structured"]
     auto = AutoCalibrator(candidates=paths, cv=3).fit(p, y)
     assert auto.report_.n_rows == 1000
-    assert "on 1,000 held-out rows" in auto.report_.why
     used = [c.path for c in auto.report_.candidates if c.weight]
     firsts = dict(zip(used, (first for first, *_ in auto.paths_), strict=True))
     structured = StructuredScaling(tol=auto_search.TOLERANCE).fit(p, y)
@@ -235,28 +230,12 @@ def test_of_many_rows_some_are_judged_and_all_are_fitted():
     np.testing.assert_array_equal(auto.predict_proba(p), again.predict_proba(p))
 
 
-def test_class_bias_is_left_to_structured_scaling():
-    p, y = simulate(3000, 4)
-    p = p * np.array([8.0, 1.0, 1.0, 0.1])
-    p /= p.sum(axis=1, keepdims=True)
-    auto = AutoCalibrator().fit(p, y)
-    weights = {c.path: c.weight for c in auto.report_.candidates}
-    assert sum(w for path, w in weights.items() if path.startswith("structured")) > 0.9
-    structured = StructuredScaling().fit(p, y).predict_proba(p)
-    assert negative_log_likelihood(y, auto.predict_proba(p)) < 1.02 * negative_log_likelihood(
-        y, structured
-    )
-
-
 def test_candidates_can_be_chosen_and_are_checked(fitted):
     _, p, y = fitted
     auto = AutoCalibrator(candidates=["spline"]).fit(p, y)
     assert [c.path for c in auto.report_.candidates] == ["ts", "spline"]
-    for wrong in (["nothing"], ["ts > spline"]):
-        with pytest.raises(ParameterError, match="candidates has"):
-            AutoCalibrator(candidates=wrong).fit(p, y)
-    for wrong in (3, [["ts"]], "ts"):
-        with pytest.raises(ParameterError, match="sequence of names"):
+    for wrong in (["nothing"], ["ts > spline"], 3, [["ts"]], "ts"):
+        with refuses("candidates"):
             AutoCalibrator(candidates=wrong).fit(p, y)
 
 

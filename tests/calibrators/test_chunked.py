@@ -81,11 +81,11 @@ def test_a_day_that_is_refused_changes_nothing():
     before = pickle.dumps(calibrator)
     bad = DAYS[1][0].copy()
     bad[3, 1] = np.nan
-    with pytest.raises(errors.NonFiniteError, match=r"scores\[3, 1\]"):
+    with pytest.raises(errors.NonFiniteError):
         calibrator.partial_fit(bad, DAYS[1][1])
-    with pytest.raises(errors.LabelError, match="not among the classes"):
+    with pytest.raises(errors.LabelError):
         calibrator.partial_fit(DAYS[1][0], DAYS[1][1] + 1)
-    with pytest.raises(errors.ParameterError, match="classes are not 0, 1, 2, as in the first"):
+    with refuses("classes"):
         calibrator.partial_fit(*DAYS[1], classes=[3, 4, 5])
     with refuses("decay"):
         calibrator.partial_fit(*DAYS[1], decay=1.5)
@@ -96,7 +96,7 @@ def test_without_its_rows_partial_fit_begins_anew_with_a_word():
     fitted = calibrant.FlattenedIsotonic().fit(SCORES, Y)
     daily = calibrant.FlattenedIsotonic().partial_fit(*DAYS[1])
     for calibrator in (fitted, model_file.loads(model_file.dumps(daily))):
-        with pytest.warns(errors.ForgottenRowsWarning, match=r"save\(..., sample=True\)"):
+        with pytest.warns(errors.ForgottenRowsWarning):
             calibrator.partial_fit(*DAYS[0])
         assert calibrator.sample_.n_rows == 400
 
@@ -104,7 +104,7 @@ def test_without_its_rows_partial_fit_begins_anew_with_a_word():
 def test_the_first_day_must_tell_the_classes():
     few = Y < 2
     names = np.array(["ant", "bee", "cow"])
-    with pytest.raises(errors.LabelError, match="pass classes="):
+    with pytest.raises(errors.LabelError):
         calibrant.FlattenedIsotonic().partial_fit(SCORES[few], names[Y[few]])
     daily = calibrant.FlattenedIsotonic().partial_fit(SCORES[few], names[Y[few]], classes=names)
     daily.partial_fit(SCORES[~few], names[Y[~few]])
@@ -114,17 +114,17 @@ def test_the_first_day_must_tell_the_classes():
 
 def test_samples_of_another_kind_are_refused():
     sample = RowSample([0, 1, 2]).update(SCORES, Y)
-    with pytest.raises(errors.ParameterError, match=r"scores='probabilities'.*'logits'"):
+    with refuses("scores"):
         calibrant.TemperatureScaling(scores="logits").fit(sample)
-    with pytest.raises(errors.ParameterError, match="classes 0, 1, 2, but the calibrator 1, 2, 3"):
+    with refuses("classes"):
         calibrant.TemperatureScaling(classes=[1, 2, 3]).fit(sample)
-    with pytest.raises(errors.ShapeError, match="there is nothing to fit"):
+    with pytest.raises(errors.ShapeError):
         calibrant.TemperatureScaling().fit(RowSample([0, 1, 2]))
 
 
 def test_chunks_hold_their_own_labels():
     chunks = ArrayChunks(SCORES, Y, n_rows=500)
-    with pytest.raises(errors.ParameterError, match="labels and weights"):
+    with pytest.raises(errors.ParameterError):
         calibrant.FlattenedIsotonic().fit(chunks, Y)
     bad = SCORES.copy()
     bad[507, 0] = np.nan

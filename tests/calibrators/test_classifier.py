@@ -25,7 +25,7 @@ from calibrant import (
     TemperatureScaling,
 )
 from calibrant._calibrators.classifier_folds import class_scores
-from calibrant.errors import ParameterError
+from conftest import refuses
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
@@ -121,7 +121,7 @@ def test_an_estimator_without_scores_is_named(digits):
     """As one whose ``predict_proba`` exists for soft votes only."""
     X, y, *_ = digits
     hard = VotingClassifier([("bayes", GaussianNB())], voting="hard")
-    with pytest.raises(AttributeError, match="VotingClassifier has none of"):
+    with pytest.raises(AttributeError, match="VotingClassifier"):
         CalibratedClassifier(hard).fit(X, y)
 
 
@@ -198,21 +198,21 @@ def test_methods_have_the_names_of_scikit_learn_too(digits, name, method):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameters", "argument"),
     [
-        ({"calibrator": "nothing"}, "calibrator='nothing' is not known; use one of 'na-fir'"),
-        ({"calibrator": ""}, "calibrator='' is not known; use one of 'na-fir'"),
-        ({"method": "nothing"}, "method='nothing' is not known; use one of .*'isotonic'"),
-        ({"method": "sigmoid", "calibrator": "ts"}, "calibrator='ts' and method='sigmoid' .* one"),
-        ({"calibrator": FlattenedIsotonic}, "is neither a calibrator nor"),
-        ({"cv": "prefit"}, r"cv='prefit' .* pass sklearn.frozen.FrozenEstimator\(estimator\)"),
-        ({"cv": "five"}, "cv='five' is not known; pass a number"),
-        ({"verbose": "yes"}, "verbose='yes'"),
+        ({"calibrator": "nothing"}, "calibrator"),
+        ({"calibrator": ""}, "calibrator"),
+        ({"method": "nothing"}, "method"),
+        ({"method": "sigmoid", "calibrator": "ts"}, "calibrator"),
+        ({"calibrator": FlattenedIsotonic}, "calibrator"),
+        ({"cv": "prefit"}, "cv"),
+        ({"cv": GroupKFold(3)}, "cv"),
+        ({"response_method": "scores"}, "response_method"),
     ],
 )
-def test_parameters_are_refused_with_a_remedy(digits, parameters, message):
+def test_parameters_are_refused(digits, parameters, argument):
     X, y, *_ = digits
-    with pytest.raises(ParameterError, match=message):
+    with refuses(argument):
         CalibratedClassifier(GaussianNB(), **parameters).fit(X, y)
 
 
@@ -246,41 +246,30 @@ def test_groups_go_to_a_splitter_that_splits_by_them(digits):
     np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
 
 
-def test_groups_that_are_missing_or_not_used_are_refused_with_a_remedy(digits):
+@pytest.mark.parametrize("cv", [5, KFold(3)])
+def test_groups_that_nothing_takes_are_refused(digits, cv):
     X, y, *_ = digits
-    with pytest.raises(ParameterError, match=r"cv=GroupKFold\(.*call fit\(X, y, groups=groups\)"):
-        CalibratedClassifier(GaussianNB(), "ts", cv=GroupKFold(3)).fit(X, y)
-    for cv in (5, KFold(3)):
-        with pytest.raises(ParameterError, match=r"neither cv=.*cv=sklearn.*GroupKFold\(\)"):
-            CalibratedClassifier(GaussianNB(), "ts", cv=cv).fit(X, y, groups=y)
+    with refuses("groups"):
+        CalibratedClassifier(GaussianNB(), "ts", cv=cv).fit(X, y, groups=y)
 
 
-@pytest.mark.parametrize("ensemble", ["auto", True, False])
+@ensembles
 def test_response_method_chooses_the_scores(ensemble):
     X, y = make_classification(200, random_state=0)
-    how = {"cv": 2, "ensemble": ensemble}
-    given = {
-        method: CalibratedClassifier(LogisticRegression(), "ts", response_method=method, **how)
-        for method in ("auto", "decision_function", "predict_proba")
-    }
-    kinds = {
-        method: {pair.calibrator.scores for pair in model.fit(X, y).calibrated_classifiers_}
-        for method, model in given.items()
-    }
-    assert kinds == {
-        "auto": {"logits"},
-        "decision_function": {"logits"},
-        "predict_proba": {"probabilities"},
-    }
-    same = given["auto"].predict_proba(X)
-    np.testing.assert_array_equal(given["decision_function"].predict_proba(X), same)
-    np.testing.assert_allclose(given["predict_proba"].predict_proba(X), same, atol=1e-6)
+    kinds = {"auto": "logits", "decision_function": "logits", "predict_proba": "probabilities"}
+    found = {}
+    for method, kind in kinds.items():
+        model = CalibratedClassifier(
+            LogisticRegression(), "ts", cv=2, ensemble=ensemble, response_method=method
+        ).fit(X, y)
+        assert {one.scores for one in model.calibrators_} == {kind}
+        found[method] = model.predict_proba(X)
+    np.testing.assert_array_equal(found["decision_function"], found["auto"])
+    np.testing.assert_allclose(found["predict_proba"], found["auto"], atol=1e-6)
 
 
 def test_a_response_method_that_is_not_there_is_named():
     X, y = make_classification(60, random_state=0)
     model = CalibratedClassifier(GaussianNB(), "ts", cv=2, response_method="decision_function")
-    with pytest.raises(AttributeError, match=r"GaussianNB has none .*: decision_function$"):
+    with pytest.raises(AttributeError, match="decision_function"):
         model.fit(X, y)
-    with pytest.raises(ParameterError, match="response_method='scores'"):
-        CalibratedClassifier(GaussianNB(), response_method="scores").fit(X, y)

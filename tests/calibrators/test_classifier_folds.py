@@ -25,10 +25,10 @@ from calibrant import (
 from calibrant.errors import (
     LabelError,
     MissingClassWarning,
-    ParameterError,
     ShapeError,
     SmallSampleWarning,
 )
+from conftest import refuses
 
 ignored = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 ensembles = pytest.mark.parametrize("ensemble", ["auto", True, False])
@@ -82,9 +82,7 @@ def test_rows_of_such_a_class_are_left_out_with_a_warning(ensemble):
     """They would say that a probability of zero comes true, and spoil what the others say."""
     X, y = three_classes(600)
     model = CalibratedClassifier(GaussianNB(), "ts", cv=one_fold_lacks(y, 2), ensemble=ensemble)
-    with pytest.warns(
-        MissingClassWarning, match=r"not trained on .2.: .* StratifiedKFold"
-    ) as caught:
+    with pytest.warns(MissingClassWarning, match="StratifiedKFold") as caught:
         model.fit(X, y)
     assert [warning.filename for warning in caught] == [__file__]
     for pair in model.calibrated_classifiers_:
@@ -96,7 +94,7 @@ def test_folds_with_nothing_but_such_classes_are_refused(ensemble):
     X, y = three_classes()
     order = np.argsort(y, kind="stable")
     model = CalibratedClassifier(GaussianNB(), "ts", cv=KFold(3), ensemble=ensemble)
-    with pytest.raises(LabelError, match=r"calibration rows are of classes .* StratifiedKFold"):
+    with pytest.raises(LabelError, match="StratifiedKFold"):
         model.fit(X[order], y[order])
 
 
@@ -132,27 +130,19 @@ def test_a_class_that_no_fold_was_trained_on_has_probability_zero(calibrator, en
 @ensembles
 def test_more_folds_than_a_class_has_rows_are_refused_as_in_scikit_learn(cv, ensemble):
     X, y = make_classification(300, weights=[0.7], flip_y=0, random_state=0)
-    message = (
-        "Requesting 101-fold cross-validation but provided less than 101 examples for at least"
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="101-fold cross-validation"):
         CalibratedClassifierCV(GaussianNB(), cv=cv).fit(X, y)
-    n_rare = np.sum(y == 1)
-    with pytest.raises(ParameterError, match=f"{message} one class: 1 has {n_rare} rows; use cv="):
+    with refuses("cv", value=101):
         CalibratedClassifier(GaussianNB(), "ts", cv=cv, ensemble=ensemble).fit(X, y)
 
 
-def test_labels_that_are_all_the_same_are_refused_as_such():
-    X, _ = three_classes(60)
-    with pytest.raises(ShapeError, match="every label is 'a': one class, but a classifier"):
-        CalibratedClassifier(GaussianNB()).fit(X, ["a"] * 60)
-
-
-def test_a_class_of_one_row_is_named():
+def test_labels_that_are_all_the_same_and_a_class_of_one_row_are_refused():
     X, y = three_classes(60)
+    with pytest.raises(ShapeError, match="'a'"):
+        CalibratedClassifier(GaussianNB()).fit(X, ["a"] * 60)
     y[0] = 7
     for cv in (None, 5):
-        with pytest.raises(ParameterError, match="7 has 1 row; drop this class"):
+        with refuses("cv", value=5):
             CalibratedClassifier(GaussianNB(), cv=cv).fit(X, y)
 
 
@@ -183,8 +173,5 @@ def test_warnings_of_workers_point_to_the_line_that_asked(backend):
 def test_several_outputs_are_refused_with_the_way_to_calibrate_each(estimator, n_columns):
     X, _ = three_classes()
     Y = (X[:, :2] > 0).astype(int)
-    y = Y if n_columns == 2 else Y[:, 0]
-    inner = type(getattr(estimator, "estimator", estimator)).__name__
-    remedy = rf"MultiOutputClassifier\(CalibratedClassifier\({inner}\(...\)\)\)"
-    with pytest.raises(LabelError, match=remedy):
-        CalibratedClassifier(estimator).fit(X, y)
+    with pytest.raises(LabelError, match="MultiOutputClassifier"):
+        CalibratedClassifier(estimator).fit(X, Y if n_columns == 2 else Y[:, 0])

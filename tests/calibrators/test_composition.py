@@ -4,9 +4,8 @@ from sklearn.base import clone
 
 from calibrant import Chain, FlattenedIsotonic, Mixture, TemperatureScaling, VectorScaling
 from calibrant._calibrators.composition import out_of_fold
-from calibrant._gate._simplex import check_batch
-from calibrant.errors import ParameterError
-from conftest import simulate
+from calibrant._gate import check_batch
+from conftest import refuses, simulate
 
 
 @pytest.fixture(scope="module")
@@ -57,27 +56,10 @@ def test_a_mixture_is_the_weighted_mean(data):
     np.testing.assert_allclose(uneven, 0.75 * outs[0] + 0.25 * outs[1], atol=1e-15)
 
 
-def test_parameters_of_parts_are_reachable(data):
+def test_nesting_and_pairs_with_names_as_in_files_of_1_0(data):
     p, y = data
-    chain = Chain([("first", VectorScaling()), TemperatureScaling()], cv=3)
-    chain.set_params(first__ridge=0.5, temperaturescaling__tol=1e-6, cv=2)
-    assert chain.get_params()["first__ridge"] == 0.5
-    assert clone(chain).get_params()["temperaturescaling__tol"] == 1e-6
-    chain.set_params(first=FlattenedIsotonic())
-    assert isinstance(chain.fit(p, y).calibrators_[0], FlattenedIsotonic)
-    both = {"calibrators": [("first", VectorScaling())], "first__ridge": 0.5}
-    assert Chain([TemperatureScaling()]).set_params(**both).calibrators[0][1].ridge == 0.5
-    twins = Mixture([TemperatureScaling(), TemperatureScaling()])
-    twins.set_params(**{"temperaturescaling-2__tol": 1e-3})
-    assert [part.tol for part in twins.calibrators] == [1e-10, 1e-3]
-
-
-def test_nesting(data):
-    p, y = data
-    inner = Chain([VectorScaling(), FlattenedIsotonic()])
-    nested = Mixture([VectorScaling(), inner])
-    assert "chain__vectorscaling__ridge" in nested.get_params()
-    np.testing.assert_allclose(nested.fit(p, y).predict_proba(p).sum(axis=1), 1)
+    nested = Mixture([VectorScaling(), Chain([("first", VectorScaling()), FlattenedIsotonic()])])
+    np.testing.assert_allclose(clone(nested).fit(p, y).predict_proba(p).sum(axis=1), 1)
 
 
 def test_logits_go_to_the_first_stage_only(data):
@@ -89,20 +71,19 @@ def test_logits_go_to_the_first_stage_only(data):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "argument"),
     [
-        (lambda: Chain([]), "empty"),
-        (lambda: Chain([3]), "not a calibrator"),
-        (lambda: Chain(3), "calibrators=3 must be a list"),
-        (lambda: Mixture([("a", "b", "c")]), "not a calibrator"),
-        (lambda: Chain([TemperatureScaling()], cv=1), "cv=1"),
-        (lambda: Mixture([TemperatureScaling()], weights="best"), "'fixed', 'fit'"),
-        (lambda: Mixture([TemperatureScaling()], weights=[1, 2]), "1 finite numbers"),
-        (lambda: Mixture([TemperatureScaling()], weights=[-1]), "none negative"),
-        (lambda: Mixture([TemperatureScaling()], weights=[np.nan]), "1 finite numbers"),
-        (lambda: Mixture([TemperatureScaling()], weights="a"), "'fixed', 'fit'"),
+        (lambda: Chain([]), "calibrators"),
+        (lambda: Chain([3]), "calibrators"),
+        (lambda: Chain(3), "calibrators"),
+        (lambda: Mixture([("a", "b", "c")]), "calibrators"),
+        (lambda: Chain([TemperatureScaling()], cv=1), "cv"),
+        (lambda: Mixture([TemperatureScaling()], weights="best"), "weights"),
+        (lambda: Mixture([TemperatureScaling()], weights=[1, 2]), "weights"),
+        (lambda: Mixture([TemperatureScaling()], weights=[-1]), "weights"),
+        (lambda: Mixture([TemperatureScaling()], weights=[np.nan]), "weights"),
     ],
 )
-def test_errors_help(data, make, message):
-    with pytest.raises(ParameterError, match=message):
+def test_parameters_are_refused(data, make, argument):
+    with refuses(argument):
         make().fit(*data)

@@ -25,11 +25,11 @@ from calibrant import (
 )
 from calibrant._calibrators.composition import out_of_fold
 from calibrant._calibrators.feature_search import FeatureSearch, in_order
-from calibrant._gate._features import encode_columns, learn_columns, read_columns
-from calibrant._gate._simplex import check_batch
+from calibrant._gate import check_batch, encode_columns, learn_columns, read_columns
 from calibrant._maps.features import BoostedTrees
 from calibrant._solvers.feature_learners import Ridge
 from calibrant.metrics import negative_log_likelihood
+from conftest import refuses
 
 CITIES = np.array(["north", "east", "south", "west"], dtype=object)
 
@@ -70,7 +70,6 @@ def test_features_that_tell_are_used(n_classes):
     report = both.report_
     assert report.nll < report.score_nll
     assert {one.feature for one in report.importances[:2]} == {"x0", "x1"}
-    assert "With the features the NLL is" in str(report)
 
 
 def test_noise_is_left_alone():
@@ -83,22 +82,13 @@ def test_noise_is_left_alone():
         assert away < 0.02
 
 
-def test_a_constant_is_left_alone():
-    scores, y, _ = draw(300, 2)
-    found = FeatureCalibrator().fit(scores, y, features=np.zeros((300, 1)))
-    plain = AutoCalibrator().fit(scores, y)
-    assert found.share_ < 0.1
-    new = found.predict_proba(scores, features=np.ones((300, 1)))
-    np.testing.assert_allclose(new, plain.predict_proba(scores), atol=0.02)
-
-
 def test_one_class_alone_leaves_the_scores():
     scores, y, features = draw(300, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = FeatureCalibrator(classes=[0, 1]).fit(scores, 0 * y, features=features)
     assert found.share_ == 0.0
-    assert "add nothing" in str(found.report_)
+    assert not found.report_.learners
     rows = found.predict_proba(scores, features=features)
     assert rows.tobytes() == found.calibrator_.predict_proba(scores).tobytes()
 
@@ -134,7 +124,7 @@ def test_a_data_frame_is_read_by_its_names():
     turned = frame.iloc[:, ::-1].assign(other=1.0)
     expected = found.predict_proba(scores, features=frame)
     assert expected.tobytes() == found.predict_proba(scores, features=turned).tobytes()
-    with pytest.raises(errors.ColumnNameError, match="no column 'city'"):
+    with pytest.raises(errors.ColumnNameError):
         found.predict_proba(scores, features=frame.drop(columns="city"))
     polars = pytest.importorskip("polars")
     other = polars.DataFrame({name: frame[name].to_numpy() for name in frame if name != "city"})
@@ -143,19 +133,14 @@ def test_a_data_frame_is_read_by_its_names():
 
 
 def test_missing_values_and_new_categories_are_read():
+    """Also in a column that the rows of a fold say nothing of."""
     scores, y, features = draw(800)
     features[::5, 0], features[::7, 1] = None, None
-    found = FeatureCalibrator(cv=3).fit(scores, y, features=features)
-    rows = found.predict_proba(scores[:2], features=[[None, "nowhere"], [float("nan"), None]])
-    assert np.isfinite(rows).all()
-
-
-def test_a_column_that_a_fold_knows_nothing_of_is_read():
-    scores, y, features = draw(300)
-    sparse = np.column_stack([features, np.full(300, np.nan)])
+    sparse = np.column_stack([features, np.full(800, np.nan)])
     sparse[7, 2] = 1.0
     found = FeatureCalibrator(cv=3).fit(scores, y, features=sparse)
-    assert np.isfinite(found.predict_proba(scores, features=sparse)).all()
+    new = [[None, "nowhere", 1.0], [float("nan"), None, None]]
+    assert np.isfinite(found.predict_proba(scores[:2], features=new)).all()
 
 
 def test_few_rows_and_none():
@@ -188,91 +173,82 @@ def test_columns_of_every_kind_are_read(column, is_number):
     assert np.isfinite(found.predict_proba(scores, features=table)).all()
 
 
-def test_rare_categories_are_read_as_one():
+def test_rare_categories_are_one_and_columns_without_values_are_left_out():
     scores, y, features = draw(400)
     features[:9, 1] = "rare"
-    found = FeatureCalibrator(cv=3).fit(scores, y, features=features)
+    empty = np.column_stack([features, np.full(400, None)])
+    with pytest.warns(errors.CalibrantWarning, match="x2"):
+        found = FeatureCalibrator(cv=3).fit(scores, y, features=empty)
     assert "rare" not in found.columns_[1].categories
-    both = found.predict_proba(scores[:1].repeat(2, 0), features=[[30, "rare"], [30, "unknown"]])
+    assert [column.width for column in found.columns_] == [1, 4, 0]
+    new = [[30, "rare", None], [30, "unknown", None]]
+    both = found.predict_proba(scores[:1].repeat(2, 0), features=new)
     assert both[0].tobytes() == both[1].tobytes()
 
 
-def test_a_column_without_values_is_left_out_with_a_warning():
-    scores, y, features = draw(400)
-    empty = np.column_stack([features, np.full(400, None)])
-    with pytest.warns(errors.CalibrantWarning, match="no value in 'x2'"):
-        found = FeatureCalibrator(cv=3).fit(scores, y, features=empty)
-    assert [column.width for column in found.columns_] == [1, 4, 0]
+TWICE = pd.DataFrame(np.zeros((400, 2)), columns=["a", "a"])
+UNREADABLE = {
+    "none": (None, errors.ShapeError),
+    "short": (np.zeros((399, 2)), errors.ShapeError),
+    "deep": (np.zeros((400, 1, 1)), errors.ShapeError),
+    "empty": (np.zeros((400, 0)), errors.ShapeError),
+    "infinite": (np.array([[1.0], [np.inf]] * 200), errors.NonFiniteError),
+    "large": ([[10**400]] * 400, errors.NonFiniteError),
+    "complex": (np.zeros((400, 2), dtype=complex), errors.ContainerError),
+    "mapping": ({"a": 1}, errors.ShapeError),
+    "iterator": (iter([1]), errors.ContainerError),
+    "a name twice": (TWICE, errors.ColumnNameError),
+}
 
 
-INF = np.array([[1.0], [np.inf]] * 200)
-
-
-@pytest.mark.parametrize(
-    ("features", "error", "match"),
-    [
-        (None, errors.ShapeError, "features are not given"),
-        (np.zeros((399, 2)), errors.ShapeError, "399 rows"),
-        (np.zeros((400, 1, 1)), errors.ShapeError, "pass a matrix"),
-        (np.zeros((400, 0)), errors.ShapeError, "0 columns"),
-        (INF, errors.NonFiniteError, "'x0'.* is inf in row 1, beyond 1e.100; use NaN"),
-        ([[10**400]] * 400, errors.NonFiniteError, "in row 0, beyond"),
-        (np.zeros((400, 2), dtype=complex), errors.ContainerError, "complex128"),
-        ({"a": 1}, errors.ShapeError, "1 row and 1 column"),
-        (iter([1]), errors.ContainerError, "list_iterator"),
-        (
-            pd.DataFrame(np.zeros((400, 2)), columns=["a", "a"]),
-            errors.ColumnNameError,
-            "two columns",
-        ),
-    ],
-)
-def test_features_that_cannot_be_read_are_refused(features, error, match):
-    scores, y, _ = draw(400)
-    with pytest.raises(error, match=match):
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_features_that_cannot_be_read_are_refused(case):
+    (scores, y, _), (features, error) = draw(400), UNREADABLE[case]
+    with pytest.raises(error):
         FeatureCalibrator().fit(scores, y, features=features)
 
 
 def test_predictions_refuse_features_of_another_kind():
     found, (scores, _, features) = fit(), draw(400)
-    with pytest.raises(errors.ShapeError, match="features are not given"):
-        found.predict_proba(scores)
-    turned = features[:, ::-1]
-    with pytest.raises(errors.ContainerError, match="row 0, but was a number at fit"):
-        found.predict_proba(scores, features=turned)
-    with pytest.raises(errors.ShapeError, match="3 columns, but the fit had 2"):
-        found.predict_proba(scores, features=np.ones((400, 3)))
-    with pytest.raises(errors.ContainerError, match="was text at fit"):
-        found.predict_proba(scores, features=np.ones((400, 2)))
+    of_text = features.astype(str)
+    for given, error in (
+        (None, errors.ShapeError),
+        (features[:, ::-1], errors.ContainerError),
+        (np.ones((400, 3)), errors.ShapeError),
+        (np.ones((400, 2)), errors.ContainerError),
+        (of_text, errors.ContainerError),
+    ):
+        with pytest.raises(error):
+            found.predict_proba(scores, features=given)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "match"),
+    "parameters",
     [
-        ({"calibrator": GroupedCalibrator()}, "of scores alone"),
-        ({"calibrator": "ts"}, "of scores alone"),
-        ({"calibrator": MaskedCalibrator()}, "of scores alone"),
-        ({"calibrator": FeatureCalibrator()}, "of scores alone"),
-        ({"learner": TemperatureScaling}, "a classifier with predict_proba"),
-        ({"cv": 1}, "cv"),
+        {"calibrator": GroupedCalibrator()},
+        {"calibrator": "ts"},
+        {"calibrator": MaskedCalibrator()},
+        {"calibrator": FeatureCalibrator()},
+        {"learner": TemperatureScaling},
+        {"cv": 1},
     ],
 )
-def test_parameters_are_checked(parameters, match):
+def test_parameters_are_checked(parameters):
     scores, y, features = draw(200)
-    with pytest.raises(errors.ParameterError, match=match):
+    with refuses(*parameters):
         FeatureCalibrator(**parameters).fit(scores, y, features=features)
 
 
 @pytest.mark.parametrize("outer", [Chain, Mixture])
 def test_what_passes_no_features_on_says_where_they_belong(outer):
     scores, y, features = draw(300)
-    with pytest.raises(errors.ParameterError, match="use FeatureCalibrator"):
+    with refuses("calibrators"):
         outer([FeatureCalibrator(), TemperatureScaling()]).fit(scores, y)
     inside = outer([TemperatureScaling(), FlattenedIsotonic()])
     assert FeatureCalibrator(inside, cv=3).fit(scores, y, features=features).share_ > 0.0
-    with pytest.raises(errors.ParameterError, match="of scores alone"):
+    with refuses("calibrator"):
         GroupedCalibrator(FeatureCalibrator()).fit(scores, y, groups=np.zeros(300, int))
-    with pytest.raises(errors.ContainerError, match="call fit with all rows"):
+    with pytest.raises(errors.ContainerError):
         FeatureCalibrator().partial_fit(scores, y)
 
 
@@ -419,19 +395,18 @@ def test_trees_that_lead_upwards_are_refused():
     tree = fit(600).trees_[0]
     nodes = {name: getattr(tree, name).copy() for name in BoostedTrees.__dataclass_fields__}
     inner = np.flatnonzero(nodes["column"] >= 0)[3]
-    for name, value, match in (
-        ("left", inner, "left does not lead downwards"),
-        ("right", len(nodes["column"]), "right does not lead"),
-        ("missing", 0, "missing does not lead"),
-        ("threshold", np.nan, "not finite"),
-        ("column", -2, "negative"),
+    for name, value in (
+        ("left", inner),
+        ("right", len(nodes["column"])),
+        ("missing", 0),
+        ("threshold", np.nan),
+        ("column", -2),
+        ("roots", -1),
     ):
         forged = {key: array.copy() for key, array in nodes.items()}
-        forged[name][inner] = value
-        with pytest.raises(errors.ParameterError, match=match):
+        forged[name][0 if name == "roots" else inner] = value
+        with pytest.raises(errors.ParameterError):
             BoostedTrees(**forged)
-    with pytest.raises(errors.ParameterError, match="root is no node"):
-        BoostedTrees(**nodes | {"roots": nodes["roots"] - 1})
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Paris"])
@@ -448,20 +423,20 @@ def test_another_learner_is_used_but_not_saved():
     found = FeatureCalibrator(learner=learner, cv=3).fit(scores, y, features=features)
     assert found.report_.learners == ("RandomForestClassifier",)
     assert found.share_ > 0.5
-    with pytest.raises(errors.ModelFileError, match="learner is a RandomForestClassifier"):
+    with pytest.raises(errors.ModelFileError, match="RandomForestClassifier"):
         model_file.dumps(found)
 
 
 def test_what_cannot_be_exported_is_refused_by_name():
     pytest.importorskip("onnx")
-    with pytest.raises(errors.ExportError, match=r"FeatureCalibrator .*; export calibrator_"):
+    with pytest.raises(errors.ExportError, match="calibrator_"):
         export.to_onnx(fit())
 
 
 def test_chunks_are_refused_with_a_remedy():
     dask = pytest.importorskip("dask.array")
     scores, y, features = draw(200)
-    with pytest.raises(errors.ContainerError, match="fit to arrays in memory"):
+    with pytest.raises(errors.ContainerError):
         FeatureCalibrator().fit(dask.from_array(scores), dask.from_array(y), features=features)
 
 

@@ -21,7 +21,6 @@ from calibrant import (
 )
 from calibrant._gate import check_batch
 from calibrant._row_order import deal_groups, deal_shares
-from calibrant.model_file import dumps, loads
 
 RNG = np.random.default_rng(5)
 CHOOSERS = {
@@ -101,32 +100,14 @@ def test_features_and_classifiers_pass_groups_on():
     assert not np.array_equal(first, model.fit(scores, y, groups=groups).predict_proba(scores))
 
 
-@pytest.mark.parametrize(
-    ("groups", "match"),
-    [(np.zeros(600), "one group"), (np.zeros(599), "shape"), ([None] * 600, "group")],
-)
-def test_groups_that_cannot_be_held_out_are_refused(groups, match):
+@pytest.mark.parametrize("groups", [np.zeros(600), np.zeros(599), [None] * 600], ids=len)
+def test_groups_that_cannot_be_held_out_are_refused(groups):
     scores, y, _ = draw()
-    with pytest.raises(errors.DataError, match=match):
+    with pytest.raises(errors.DataError, match="groups"):
         AutoCalibrator().fit(scores, y, groups=groups)
 
 
 def test_chunks_have_no_groups():
     scores, y, groups = draw()
-    with pytest.raises(errors.ContainerError, match="leave groups out"):
+    with pytest.raises(errors.ContainerError):
         TemperatureScaling().fit(ArrayChunks(scores, y, n_rows=100), groups=groups)
-
-
-def test_the_report_tells_what_is_lost_where_groups_are_new():
-    scores, y, groups = draw(n_groups=12, n_rows=1200)
-    auto = AutoCalibrator().fit(scores, y, groups=groups)
-    by_rows = AutoCalibrator().fit(scores, y).report_
-    baseline = next(one for one in by_rows.candidates if one.path == "ts")
-    gain = auto.report_.gain_by_rows
-    assert gain == pytest.approx(baseline.nll - by_rows.mixture_nll, rel=1e-6)
-    baseline = next(one for one in auto.report_.candidates if one.path == "ts")
-    assert gain > baseline.nll - auto.report_.mixture_nll + 0.001
-    assert f"it would gain {gain:.4f} where other rows of a group are known" in auto.report_.why
-    assert loads(dumps(auto)).report_.gain_by_rows == gain
-    assert np.isnan(by_rows.gain_by_rows)
-    assert "Groups" not in by_rows.why

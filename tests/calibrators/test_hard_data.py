@@ -91,14 +91,3 @@ def test_a_sound_map_comes_out(variant):
     for name, (p, y) in CASES.items():
         calibrator = make(cls, classes=np.arange(p.shape[1]), **parameters)
         assert_sound(calibrator.fit(p, y), p, name)
-
-
-def test_sorted_cumulative_where_predictions_are_all_right_wrong_or_tied():
-    without = calibrant.SortedCumulativeIsotonic(prior_share=0.0)
-    soft = np.where(np.eye(4)[TURN] > 0, 0.7, 0.1)
-    assert np.all(without.fit(soft, TURN).predict_proba(soft).max(axis=1) > 1 - 1e-9)
-    out = without.fit(soft, (TURN + 1) % 4).predict_proba(soft)
-    np.testing.assert_allclose(out, 1 / 4, rtol=1e-14)
-    tied, y = CASES["all scores equal"]
-    out = calibrant.SortedCumulativeIsotonic().fit(tied, y).predict_proba(tied)
-    np.testing.assert_allclose(out, 0.25, rtol=1e-14)

@@ -8,7 +8,7 @@ from calibrant._kernels.rows import divide_by_sums
 from calibrant._maps.curves import IDENTITY
 from calibrant.errors import MissingClassWarning
 from calibrant.study import OneVsRestBBQ, OneVsRestHistogram
-from calibrators.test_dirichlet import tilted
+from calibrators.test_scaling import tilted
 from conftest import simulate
 
 ALL = [OneVsRestIsotonic, OneVsRestPlatt, OneVsRestBeta, OneVsRestHistogram, OneVsRestBBQ]
@@ -44,7 +44,7 @@ def test_a_row_of_zeros_keeps_its_scores():
 def test_a_class_without_a_label_keeps_its_scores_and_warns(cls):
     p, y = simulate(300, 4)
     keep = y != 1
-    with pytest.warns(MissingClassWarning, match="they keep their scores") as caught:
+    with pytest.warns(MissingClassWarning) as caught:
         calibrator = cls(classes=np.arange(4)).fit(p[keep], y[keep])
     assert caught[0].filename == __file__
     assert calibrator.curves_[1] is IDENTITY

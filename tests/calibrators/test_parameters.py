@@ -11,9 +11,11 @@ from calibrant import (
     OneVsRestPlatt,
     SortedCumulativeIsotonic,
     StructuredScaling,
+    TemperatureScaling,
 )
 from calibrant._calibrators.composition import Composition
 from calibrant._calibrators.methods import methods
+from calibrant._calibrators.parameters import inherit_docstring
 from calibrant.study import (
     Annealing,
     OneVsRestBBQ,
@@ -102,3 +104,25 @@ def test_every_parameter_is_described_once(cls):
     for name in ("classes_", "map_", "solver_report_"):
         assert rest.count(f"\n{name} : ") == 1, name
     assert "\nExamples\n--------\n>>> " in rest
+
+
+def test_what_a_base_documents_is_inherited_after_its_own():
+    doc = TemperatureScaling.__doc__
+    places = [doc.index(f"\n{name} : ") for name in ("tol", "zero_probability", "scores", "n_jobs")]
+    assert places == sorted(places)
+
+
+def test_what_a_class_describes_itself_is_not_inherited():
+    class Cold(TemperatureScaling):
+        """A colder one.
+
+        Parameters
+        ----------
+        tol : float
+            Another meaning.
+        """
+
+    inherit_docstring(Cold, ">>> Cold()\n")
+    assert Cold.__doc__.count("\ntol : ") == 1
+    assert "Another meaning" in Cold.__doc__
+    assert ">>> Cold()" in Cold.__doc__

@@ -51,8 +51,7 @@ def test_reversed_scores_are_told_at_fit(method, case):
     kind, scores = REVERSED[case]
     found = said(lambda: method(scores=kind).fit(scores, Y))
     (mismatch,) = [one for one in found if isinstance(one, ColumnMismatchWarning)]
-    assert "seem to be reversed: the AUC of class 1 is 0.18" in str(mismatch)
-    assert "1 - p of probabilities, -z of margins" in str(mismatch)
+    assert "AUC of class 1 is 0.18" in str(mismatch)
     constant = [one for one in found if isinstance(one, ConstantFitWarning)]
     assert len(constant) == (method is not OneVsRestPlatt)
 
@@ -78,57 +77,46 @@ def test_a_constant_result_is_told():
     y = rng.integers(0, 3, 400)
     scores = np.where(np.eye(3)[(y + 1) % 3] == 1, 0.5, 0.25)  # never the top class
     fitted = TemperatureScaling()
-    (mismatch, constant) = said(lambda: fitted.fit(scores, y))
+    found = said(lambda: fitted.fit(scores, y))
+    assert [type(one) for one in found] == [ColumnMismatchWarning, ConstantFitWarning]
     assert np.ptp(fitted.predict_proba(scores), axis=0).max() < 1e-6
-    assert type(constant) is ConstantFitWarning
-    assert "every row gets the same probabilities, 0.333, 0.333, 0.333" in str(constant)
-    assert "another order of the columns" in str(mismatch)
     same = np.tile([0.2, 0.3, 0.5], (400, 1))  # as the scores are, there is nothing to say
     assert said(lambda: TemperatureScaling().fit(same, y)) == []
 
 
-HARD = {
-    "one column": ("positive", Y.astype(float)),
-    "two columns": ("probabilities", np.eye(2)[Y]),
-    "margins": ("decision", 2.0 * Y - 1.0),
+OTHER_KINDS = {
+    "labels, one column": ("positive", Y.astype(float)),
+    "labels, two columns": ("probabilities", np.eye(2)[Y]),
+    "labels as margins": ("decision", 2.0 * Y - 1.0),
+    "probabilities as margins": ("decision", P),
+    "probabilities as logits": ("logits", np.column_stack([1 - P, P])),
 }
 
 
-@pytest.mark.parametrize("case", HARD)
-def test_predicted_labels_are_told(case):
-    kind, scores = HARD[case]
+@pytest.mark.parametrize("case", OTHER_KINDS)
+def test_another_kind_than_declared_is_told(case):
+    kind, scores = OTHER_KINDS[case]
     flips = RNG.random(3000) < 0.1
-    found = said(lambda: TemperatureScaling(scores=kind).fit(scores, np.where(flips, 1 - Y, Y)))
+    y = np.where(flips, 1 - Y, Y) if "labels" in case else Y
+    found = said(lambda: OneVsRestPlatt(scores=kind).fit(scores, y))
     assert [type(one) for one in found] == [ScoresKindWarning]
-    assert "predicted labels" in str(found[0])
-    assert "predict_proba(X)" in str(found[0])
-
-
-def test_probabilities_as_margins_are_told():
-    found = said(lambda: OneVsRestPlatt(scores="decision").fit(P, Y))
-    assert [str(one) for one in found] == [
-        "every margin is in [0, 1], as probabilities are: did you mean scores='positive'?"
-    ]
-    columns = np.column_stack([1 - P, P])
-    found = said(lambda: TemperatureScaling(scores="logits").fit(columns, Y))
-    assert "did you mean scores='probabilities'?" in str(found[0])
 
 
 RANGES = {
-    "percent as margins": ("decision", Z, 100 * P, "margins"),
-    "a credit score": ("decision", Z, 600 - 40 * Z[:1], "1 of 1 row"),
-    "probabilities as margins": ("decision", Z, P, "every margin is in [0, 1]"),
-    "the other class": ("positive", P * 0.3, 1 - P * 0.3, "probabilities of the second class from"),
+    "percent as margins": ("decision", Z, 100 * P),
+    "a credit score": ("decision", Z, 600 - 40 * Z[:1]),
+    "probabilities as margins": ("decision", Z, P),
+    "the other class": ("positive", P * 0.3, 1 - P * 0.3),
     "logits of another scale": (
-        *("logits", RNG.normal(size=(3000, 4)), 50 + 900 * RNG.normal(size=(50, 4))),
-        "differences of the last and the first logit",
+        *("logits", RNG.normal(size=(3000, 4))),
+        50 + 900 * RNG.normal(size=(50, 4)),
     ),
 }
 
 
 @pytest.mark.parametrize("case", RANGES)
 def test_another_range_than_at_fit_is_told_at_predict(case):
-    kind, scores, others, words = RANGES[case]
+    kind, scores, others = RANGES[case]
     y = Y if case != "logits of another scale" else RNG.integers(0, 4, 3000)
     fitted = TemperatureScaling(scores=kind)
     with warnings.catch_warnings():
@@ -138,7 +126,6 @@ def test_another_range_than_at_fit_is_told_at_predict(case):
         assert said(lambda own=own: own.predict_proba(scores)) == []
         (found,) = said(lambda own=own: own.predict_proba(others))
         assert type(found) is ScoresKindWarning
-        assert words in str(found)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])

@@ -4,7 +4,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from calibrant import Chain, PriorShift, TemperatureScaling, errors, model_file
+from calibrant import PriorShift, errors, model_file
+from conftest import refuses
 
 FROM = np.array([0.5, 0.3, 0.2])
 
@@ -132,7 +133,7 @@ def test_one_column_is_of_the_class_that_was_told(kind):
         ),
     }
     for shift in make.values():
-        with pytest.raises(errors.LabelError, match=r"pass classes=\['bad', 'good'\] if"):
+        with pytest.raises(errors.LabelError):
             shift()
         told = shift(classes=["good", "bad"])
         assert told.classes_.tolist() == ["good", "bad"]
@@ -142,7 +143,7 @@ def test_one_column_is_of_the_class_that_was_told(kind):
     numbers = [0] * 950 + [1] * 50
     plain = PriorShift.from_sampling({0: 0.1}, numbers, scores=kind)
     assert plain.predict_proba(half)[0] == pytest.approx([10 / 11, 1 / 11])
-    with pytest.raises(errors.ShapeError, match=f"3 classes, but scores='{kind}' is for two"):
+    with pytest.raises(errors.ShapeError):
         PriorShift.from_class_weight("balanced", [0, 1, 2], scores=kind)
 
 
@@ -157,12 +158,12 @@ def test_told_classes_are_the_order_of_columns_and_of_arrays():
             assert told.predict_proba([row])[0] == pytest.approx(
                 plain.predict_proba([row[[1, 2, 0]]])[0][[2, 0, 1]]
             )
-    with pytest.raises(errors.LabelError, match=r"y\[90\] is 'c', which is not among"):
+    with pytest.raises(errors.LabelError):
         PriorShift.from_class_weight("balanced", labels, classes=["a", "b"])
-    with pytest.raises(errors.LabelError, match="y has no label 'd' of classes"):
+    with pytest.raises(errors.LabelError):
         PriorShift.from_class_weight("balanced", labels, classes=[*order, "d"])
     for own in ("from_priors", "to_priors"):
-        with pytest.raises(errors.ParameterError, match=f"{own} is computed from rates and y"):
+        with refuses(own):
             PriorShift.from_sampling([1, 1, 1], labels, **{own: [1, 1, 1]})
 
 
@@ -181,73 +182,51 @@ def test_known_priors_are_of_infinitely_many_rows(tmp_path):
         assert shift.to_priors_[1] == pytest.approx(0.6, abs=0.02)
 
 
-def test_at_the_end_of_a_chain(shifted, tmp_path):
-    rows, y = rows_of(np.random.default_rng(0), 2000, FROM)
-    bold, new = (p**2 / np.sum(p**2, axis=1, keepdims=True) for p in (rows, shifted[0]))
-    chain = Chain([TemperatureScaling(), PriorShift()]).fit(bold, y)
-    before = nll(chain, new, shifted[1])
-    model_file.save(chain, tmp_path / "chain.calibrant")
-    loaded = model_file.load(tmp_path / "chain.calibrant")
-    for one in (chain, loaded):
-        assert one.adapt(new) is one
-        assert nll(one, new, shifted[1]) < 0.75 * before
-    assert np.array_equal(chain.predict_proba(new), loaded.predict_proba(new))
-    assert not hasattr(Chain([PriorShift(), TemperatureScaling()]), "adapt")
-
-
-BAD = [
-    ({"to_priors": [0.5, 0.5]}, "to_priors=.*must be 3 finite numbers"),
-    ({"to_priors": [0.5, 0.6, -0.1]}, "none negative"),
-    ({"to_priors": [0, 0, 0]}, "not all zero"),
-    ({"to_priors": [0.2, np.nan, 0.8]}, "finite"),
-    ({"to_priors": "balanced"}, "must be 3 finite numbers"),
-    ({"to_priors": 0.5}, "must be 3 finite numbers"),
-    ({"to_priors": {0: 0.5, 1: 0.5}}, "to_priors lacks the class 2; the classes are 0, 1, 2"),
-    ({"to_priors": {0: 1, 1: 1, 2: 1, 3: 1}}, "to_priors has an unknown class 3"),
-    ({"to_priors": pd.Series([1, 2, 3])}, r"to_priors\.to_dict\(\)"),
-    ({"from_priors": [0.5, 0.5, 0.0]}, "from_priors=.*all positive"),
-    ({"alpha": 2}, "alpha=2"),
-]
-
-
-@pytest.mark.parametrize(("parameters", "message"), BAD)
-def test_bad_parameters_are_refused_with_the_remedy(parameters, message):
-    with pytest.raises(errors.ParameterError, match=message):
-        PriorShift(**parameters).fit(*rows_of(np.random.default_rng(0), 200, FROM))
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *[("to_priors", value) for value in ([0.5, 0.5], [0.5, 0.6, -0.1], [0, 0, 0], "even", 0.5)],
+        ("to_priors", [0.2, np.nan, 0.8]),
+        ("to_priors", {0: 0.5, 1: 0.5}),
+        ("to_priors", {0: 1, 1: 1, 2: 1, 3: 1}),
+        ("to_priors", pd.Series([1, 2, 3])),
+        ("from_priors", [0.5, 0.5, 0.0]),
+        ("alpha", 2),
+    ],
+)
+def test_bad_parameters_are_refused(argument, value):
+    with refuses(argument):
+        PriorShift(**{argument: value}).fit(*rows_of(np.random.default_rng(0), 200, FROM))
 
 
 def test_bad_rows_and_calls_are_refused(fitted, shifted):
-    for rows, error, message in [
-        (shifted[0][:0], errors.ShapeError, "no row"),
-        (shifted[0][:, :2], errors.ShapeError, "expecting 3 features"),
-        (0.5 * shifted[0], errors.RangeError, "sums to 0.5"),
-        (np.where(shifted[0] > 0.9, np.nan, shifted[0]), errors.NonFiniteError, "NaN"),
+    for rows, error in [
+        (shifted[0][:0], errors.ShapeError),
+        (shifted[0][:, :2], errors.ShapeError),
+        (0.5 * shifted[0], errors.RangeError),
+        (np.where(shifted[0] > 0.9, np.nan, shifted[0]), errors.NonFiniteError),
     ]:
-        with pytest.raises(error, match=message):
+        with pytest.raises(error):
             fitted.adapt(rows)
     with pytest.raises(errors.WeightError):
         fitted.adapt(shifted[0], np.zeros(3000))
     assert fitted.priors_ is None
-    known = PriorShift(to_priors=[1, 1, 1]).fit(*shifted)
-    with pytest.raises(errors.ParameterError, match="to_priors=None"):
-        known.adapt(shifted[0])
+    with refuses("to_priors"):
+        PriorShift(to_priors=[1, 1, 1]).fit(*shifted).adapt(shifted[0])
     nobody = np.array([[0.5, 0.5, 0.0]] * 200)
-    with pytest.raises(errors.ParameterError, match="class 2 has a prior of 0"):
+    with refuses("to_priors"):
         PriorShift(to_priors=[1, 1, 1], classes=[0, 1, 2]).fit(nobody, [0, 1] * 100)
 
 
 @pytest.mark.parametrize(
-    ("given", "y", "message"),
-    [
-        ({7: 2.0}, [0, 1], "class_weight="),
-        ("equal", [0, 1], "class_weight='equal'"),
-        ([1, 0], [0, 1], "all positive"),
-        ([1, 2, 3], [0, 1], "must be 2 finite numbers"),
-        ("balanced", [1, 1], "y has 1 class;"),
-        ("balanced", [], "y has no label;"),
-        (pd.Series([1, 2]), [0, 1], "class_weight.to_dict"),
-    ],
+    "given", [{7: 2.0}, "equal", [1, 0], [1, 2, 3], pd.Series([1, 2])], ids=str
 )
-def test_bad_class_weights_are_refused(given, y, message):
-    with pytest.raises((errors.ParameterError, errors.ShapeError), match=message):
-        PriorShift.from_class_weight(given, y)
+def test_bad_class_weights_are_refused(given):
+    with refuses("class_weight"):
+        PriorShift.from_class_weight(given, [0, 1])
+
+
+@pytest.mark.parametrize("y", [[1, 1], []])
+def test_labels_of_less_than_two_classes_have_no_frequencies(y):
+    with pytest.raises(errors.ShapeError):
+        PriorShift.from_class_weight("balanced", y)

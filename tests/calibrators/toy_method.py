@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from calibrant import model_file, plots
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.methods import methods, methods_table
+from calibrant._calibrators.methods import methods
 from calibrant._calibrators.parameters import fitted, number
 from calibrant._gate._simplex import SimplexBatch
 from calibrant._maps import TemperatureMap
@@ -49,7 +49,6 @@ def main() -> None:
     assert list(methods())[-1] == "toy"
     assert calibrant.ToyScaling is ToyScaling
     assert "ToyScaling" in calibrant.__all__
-    assert "| `ToyScaling` (Toy) | `toy` | a temperature that is given |" in methods_table()
     loaded = model_file.loads(model_file.dumps(toy))
     np.testing.assert_array_equal(loaded.predict_proba(scores), toy.predict_proba(scores))
     assert plots.compute_map(toy)  # drawn by its map

@@ -41,7 +41,10 @@ def test_a_sample_is_told(days, tmp_path, call, monkeypatch):
     assert "fitted to 200 of 1,500 rows, sampled by content" in call("inspect", out).out
     found = call("fit", days, "-m", "ts", "-o", out, "--json").json
     assert (found["rows"], found["rows_read"]) == (200, 1500)
-    text = " ".join(call("evaluate", days).out.split())
+    (days / "notes.txt").touch()
+    told = call("evaluate", days)
+    assert "5 tables read; ignored 'notes.txt'" in told.err
+    text = " ".join(told.out.split())
     assert "1500 rows, 3 classes" in text
     assert "intervals of errors are of 200 rows, sampled by content." in text
 
@@ -142,22 +145,3 @@ def test_memory_does_not_grow_with_the_rows_of_a_directory(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     # malloc keeps some tens of megabytes more or less, by what came in which order.
     assert int(done.stdout.splitlines()[-1]) < 100
-
-
-def assert_same_numbers(first, second):
-    """Values agree in all digits; intervals of means have another variance in chunks."""
-    a, b = (pd.json_normalize(own) for own in (first, second))
-    ends = [name for name in a if name.endswith((".low", ".high"))]
-    pd.testing.assert_frame_equal(a.drop(columns=ends), b.drop(columns=ends), rtol=1e-9)
-    pd.testing.assert_frame_equal(a[ends], b[ends], rtol=5e-3)
-
-
-def test_evaluate_a_directory(days, tmp_path, call):
-    FRAME.to_parquet(tmp_path / "all.parquet")
-    far = call("evaluate", days, "--json").json
-    near = call("evaluate", tmp_path / "all.parquet", "--json").json
-    assert far.keys() == near.keys()
-    assert (far.pop("source"), near.pop("source")) == (str(days), str(tmp_path / "all.parquet"))
-    assert_same_numbers(far, near)
-    assert far["n_rows"] == 1500
-    assert "p = 0.0" in call("evaluate", days).out

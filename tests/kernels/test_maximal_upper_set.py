@@ -9,9 +9,7 @@ from calibrant._kernels import isotonic as kernels
 from reference.bivariate_isotonic import (
     excess,
     lemma_upper_set,
-    listing_upper_set,
     merge,
-    min_max,
     split,
     upper_sets,
 )
@@ -73,21 +71,6 @@ def test_one_pass_and_the_splitting_agree_with_the_lemma_on_larger_problems():
         _, y, w = problem
         assert largest(*problem) == excess(lemma_upper_set(*problem), y, w) * sum(w)
         assert fit(*problem) == [float(v) for v in split(*problem)]
-
-
-def test_the_printed_listing_misses_the_maximum():
-    """The point (5, 3) alone is the maximal upper set; the listing cannot leave (10, 1) out.
-
-    Its fits are isotonic all the same, so that no test of monotonicity can find the mistake.
-    """
-    points, y, w = merge([(5, 3), (10, 1), (20, 2), (30, 2)], [1, 1, 0, 0], [1, 1, 1, 1])
-    assert lemma_upper_set(points, y, w) == {0}
-    assert largest(points, y, w) == excess({0}, y, w) * sum(w)
-    assert fit(points, y, w) == [float(v) for v in min_max(points, y, w)]
-    assert listing_upper_set(points, y, w) == {0, 1, 2, 3}
-    assert excess({0}, y, w) > excess({0, 1, 2, 3}, y, w)
-    assert split(points, y, w) == min_max(points, y, w)
-    assert split(points, y, w, listing_upper_set) != min_max(points, y, w)
 
 
 @pytest.mark.parametrize("size", [40, 3_000, 70_000, 900_000])

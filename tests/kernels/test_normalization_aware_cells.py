@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calibrant._kernels import normalization_aware as kernels
 
@@ -34,19 +32,3 @@ def test_prior_mass_is_that_of_the_softmax(beta, dtype):
         weights = (share[:, part, None] * prior).ravel()
         np.testing.assert_allclose(mass[part], np.bincount(index.ravel(), weights), rtol=1e-10)
     assert mass.sum() == pytest.approx(share.sum())
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_prior_mass_does_not_depend_on_the_order_of_columns(seed):
-    rng, rows = simplex_rows(seed)
-    columns, order = rng.permutation(5), np.arange(30)
-    index = rng.integers(0, 4, (30, 5)).astype(np.uint16)
-    results = []
-    for which in (np.arange(5), columns):
-        mass, totals = np.zeros((1, 4)), np.empty(30)
-        logits = np.ascontiguousarray(np.log(rows)[:, which])
-        kernels.add_prior(
-            logits, order, 1.7, np.ones((30, 1)), index[:, which].copy(), mass, totals
-        )
-        results.append(np.concatenate([totals, mass[0]]))
-    np.testing.assert_array_equal(*results)

@@ -97,7 +97,7 @@ def test_parts_in_parts_survive():
     )
     after = loads(dumps(before))
     assert_same_calibrator(before, after)
-    assert after.get_params()["mixture__fir"].get_params()["scores"] == "probabilities"
+    assert after.calibrators[0].calibrators[1][1].scores == "probabilities"
     assert type(after.calibrators_[0].calibrators_[1]) is calibrant.FlattenedIsotonic
 
 

@@ -182,19 +182,14 @@ def test_classes_are_named_where_the_confidence_is_right_on_average():
     assert "under-predicted: class 1 (" in headline
 
 
-def test_two_classes_have_one_diagram():
-    parts = [honest(800, 2, seed, power=2.0) for seed in (1, 2)]
-    (scores, y), (new_scores, new_y) = parts
+def test_two_classes_are_judged_by_the_positive_one():
+    (scores, y), (new_scores, new_y) = [honest(800, 2, seed, power=2.0) for seed in (1, 2)]
     names = np.array(["no", "yes"])
     comparison = compare(names[y], scores, names[new_y], new_scores, "ts", n_resamples=20)
-    page = page_of(comparison)
     assert comparison.results[0].curve.ece == comparison.results[0].evaluation.positive_ece.value
-    assert "Calibration maps of class <bdi>yes</bdi>" in page
-    assert "pos-ECE, %" in page
-    assert " % for class yes on average, and " in page
-    three = [honest(300, 3, seed) for seed in (1, 2)]
-    page = page_of(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
-    assert "pos-ECE" not in page
+    page = page_of(comparison)
+    for words in ("maps of class <bdi>yes</bdi>", "pos-ECE, %", " % for class yes on average, and"):
+        assert words in page
 
 
 def test_the_verdict_is_reached_once_and_says_which_methods_are_in_view(long_comparison):

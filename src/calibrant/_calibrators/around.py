@@ -106,14 +106,18 @@ class MaskedCalibrator(Around):
         if not isinstance(inner, Calibrator) or inner.method not in CAPABLE:
             raise ParameterError(
                 f"calibrator={type(inner).__name__} does not support absent options; use one of "
-                f"{', '.join(CAPABLE)}"
+                f"{', '.join(CAPABLE)}",
+                argument="calibrator",
+                value=inner,
             )
         inner._check_parameters()  # noqa: SLF001  (ours)
         for candidate in getattr(inner, "candidates", None) or ():
             if candidate in ("ir-ovr", "two-class"):
                 raise ParameterError(
                     f"candidates has {in_words(candidate)}, which does not support absent options; "
-                    "leave it out"
+                    "leave it out",
+                    argument="candidates",
+                    value=candidate,
                 )
 
     def _solve(self, batch: SimplexBatch) -> dict[str, object]:
@@ -153,7 +157,9 @@ class AroundWithColumns(Around):
         ):
             raise ParameterError(
                 f"calibrator={in_words(self.calibrator)} must be a calibrator of scores alone, "
-                "such as AutoCalibrator(); for groups and features, pass the group as a feature"
+                "such as AutoCalibrator(); for groups and features, pass the group as a feature",
+                argument="calibrator",
+                value=self.calibrator,
             )
         inner._check_parameters()  # noqa: SLF001  (ours)
 

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
 
-from calibrant._calibrators.auto_search import (
-    BASELINE,
-    CANDIDATES,
-    FAVOURED,
-    FINAL_STAGES,
-    FLOOR_LOSS,
-    LEAST_WEIGHT,
-    MANY,
-    NAMES,
-    NAMES_OF_MANY,
-    NAMES_OF_TWO,
-    OF_TWO,
-    PLAIN,
-    PRICED_CELLS,
-    PRICED_ROWS,
-    STRUCTURED,
-    Search,
-)
+from calibrant._calibrators import auto_search as table
+from calibrant._calibrators.auto_search import BASELINE, OF_TWO, Search
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
 from calibrant._calibrators.parameters import choice, fitted, number, take_state
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
+from calibrant._result import doc, result
 from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
 from calibrant._solvers.rows import share_of_few_errors
 from calibrant._types import Floats
@@ -48,62 +33,32 @@ if TYPE_CHECKING:
     from calibrant._solvers.report import SolverReport
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class Candidate:
-    """One row of the report.
+    """One row of the report."""
 
-    Attributes
-    ----------
-    path : str
-        Name of the candidate.
-    nll : float
-        Mean NLL on held-out rows.
-    difference : float
-        NLL minus that of temperature scaling.
-    standard_error : float
-        Standard error of ``difference``.
-    weight : float
-        Weight in the mixture.
-    seconds : float
-        Time to fit and evaluate it, summed over threads; NaN if read from a model file.
-    """
-
-    path: str
-    nll: float
-    difference: float
-    standard_error: float
-    weight: float
-    seconds: float = field(default=math.nan, compare=False, metadata={"written": False})
+    path: str = doc("Name of the candidate.")
+    nll: float = doc("Mean NLL on held-out rows.")
+    difference: float = doc("NLL minus that of temperature scaling.")
+    standard_error: float = doc("Standard error of ``difference``.")
+    weight: float = doc("Weight in the mixture.")
+    seconds: float = field(
+        default=math.nan,
+        compare=False,
+        metadata={"doc": "Seconds it took, in all threads; NaN of files.", "written": False},
+    )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@result(repr=False)
 class AutoReport:
-    """Candidates of ``AutoCalibrator``, and the reason of its choice.
+    """Candidates of ``AutoCalibrator``, and the reason of its choice."""
 
-    Attributes
-    ----------
-    candidates : tuple of Candidate
-    n_rows : int
-        Number of held-out rows: all, or a sample.
-    n_folds : int
-    mixture_nll : float
-        Mean NLL of the mixture on held-out rows.
-    finish_share : float
-        Weight in the result of the calibrators fitted to the whole mixture.
-    home : str
-        Reference: the candidate towards which the mixture is shrunk. Files have it by this name.
-    gain_by_rows : float
-        Of a fit with groups, by how many nats a mixture would be ahead of temperature scaling if
-        rows were held out one by one, so that others of their groups are known; NaN without groups.
-    """
-
-    candidates: tuple[Candidate, ...]
-    n_rows: int
-    n_folds: int
-    mixture_nll: float
-    finish_share: float = 0.0
-    home: str = BASELINE
-    gain_by_rows: float = math.nan
+    candidates: tuple[Candidate, ...] = doc("What was tried.")
+    n_rows: int = doc("Number of held-out rows: all, or a sample.")
+    n_folds: int = doc("Number of folds.")
+    mixture_nll: float = doc("Mean NLL of the mixture on held-out rows.")
+    finish_share: float = doc("Weight of the calibrators fitted to the whole mixture.", 0.0)
+    home: str = doc("Reference: the candidate towards which the mixture is shrunk.", BASELINE)
 
     def __post_init__(self) -> None:
         if not self.candidates:
@@ -135,19 +90,7 @@ class AutoReport:
             f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
             f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
             f"The mixture is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
-            f"{finish}{self._of_groups}"
-        )
-
-    @property
-    def _of_groups(self) -> str:
-        """Say how much of the gain is left where groups are new."""
-        if math.isnan(self.gain_by_rows):
-            return ""
-        baseline = next(c for c in self.candidates if c.path == BASELINE)
-        return (
-            " Groups were held out whole: the mixture gains "
-            f"{baseline.nll - self.mixture_nll:.4f} on temperature scaling where groups are new; "
-            f"it would gain {self.gain_by_rows:.4f} where other rows of a group are known."
+            f"{finish}"
         )
 
     def __repr__(self) -> str:
@@ -252,54 +195,42 @@ class AutoCalibrator(Composed):
         super()._check_parameters()
         given = self.candidates
         if given is not None and (isinstance(given, str) or np.ndim(given) != 1):
-            raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
+            message = f"candidates={in_words(given)} must be a sequence of names"
+            raise ParameterError(message, argument="candidates", value=given)
         for name in () if given is None else given:
-            if name not in CANDIDATES:
-                raise ParameterError(
-                    f"candidates has {in_words(name)}; use some of {', '.join(CANDIDATES)}"
+            if name not in table.CANDIDATES:
+                message = (
+                    f"candidates has {in_words(name)}; use some of {', '.join(table.CANDIDATES)}"
                 )
+                raise ParameterError(message, argument="candidates", value=name)
 
     def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
         """Return the candidates: those asked for, or the default ones."""
-        names: tuple[str, ...] = NAMES_OF_MANY if n_classes > MANY else NAMES
+        names: tuple[str, ...] = table.NAMES_OF_MANY if n_classes > table.MANY else table.NAMES
         if self.candidates is not None:
             names = tuple(self.candidates)
         # Where all labels are equal, maps of two classes leave the other one as likely as it was.
         elif n_classes == 2 and n_labels == 2:
-            names = NAMES_OF_TWO
+            names = table.NAMES_OF_TWO
         return list(dict.fromkeys([BASELINE, *names]))
 
     def _solve(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, object]:
         names = self._names(batch.n_classes, len(np.unique(batch.class_index)))
-        n_steps = len(names) + 2 + (batch.group is not None)
-        with progress("AutoCalibrator", n_steps, verbose=self.verbose) as start:
+        with progress("AutoCalibrator", len(names) + 2, verbose=self.verbose) as start:
             search = Search(batch, self.cv) if search is None else search
             search.hold_out(names, start)
             start("mixture")
             reference = OF_TWO if batch.n_classes == 2 and OF_TWO in names else BASELINE
             weights, report = self._weigh(search, names, reference)
-            gain = math.nan
-            if batch.group is not None:
-                start("rows of known groups")
-                gain = self._gain_by_rows(batch, names, reference)
             start("finish")
-            fitted = self._fit_mixture(search, names, weights, reference, gain)
+            fitted = self._fit_mixture(search, names, weights, reference)
             return fitted | {"solver_report_": report}
-
-    def _gain_by_rows(self, batch: SimplexBatch, names: list[str], reference: str) -> float:
-        """Return what a mixture would gain on the baseline if rows were held out one by one."""
-        search = Search(replace(batch, group=None), self.cv)
-        search.hold_out(names, lambda _: None)
-        weights, _ = self._weigh(search, names, reference)
-        of_labels = np.maximum(search.of_labels(names), SMALLEST)
-        gains = np.log(of_labels @ weights) - np.log(of_labels[:, names.index(BASELINE)])
-        return float(search.batch.weight @ gains / search.batch.weight.sum())
 
     def _weigh(
         self, search: Search, names: list[str], reference: str
     ) -> tuple[Floats, SolverReport]:
         """Return the weights of the mixture."""
-        favoured = [OF_TWO] if reference == OF_TWO else FAVOURED
+        favoured = [OF_TWO] if reference == OF_TWO else table.FAVOURED
         of_labels = search.of_labels(names)
         cells, cell_weights = _priced_cells(search, names, reference)
         weights, report = solve_priced_mixture(
@@ -313,11 +244,11 @@ class AutoCalibrator(Composed):
         )
         if self.caution > 0.0 and reference == BASELINE:
             weights = _keep_plain(weights, of_labels, search.batch, names)
-        weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
+        weights = np.where(weights < table.LEAST_WEIGHT, 0.0, weights)
         return weights / weights.sum(), report
 
     def _fit_mixture(
-        self, search: Search, names: list[str], weights: Floats, reference: str, gain_by_rows: float
+        self, search: Search, names: list[str], weights: Floats, reference: str
     ) -> dict[str, object]:
         """Fit the candidates that have a weight to all rows, and the final stages."""
         kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
@@ -326,20 +257,21 @@ class AutoCalibrator(Composed):
         # Two-class scaling is an average of several maps already, which needs no final stage.
         share = 0.0 if reference == OF_TWO else _share_of_final_stages(kept, loss, self.finish)
         # Without a candidate that distinguishes classes, no final stage does so either.
-        stages = [n for n in FINAL_STAGES if n != "structured" or {*names} & {*STRUCTURED}]
+        stages = [
+            n for n in table.FINAL_STAGES if n != "structured" or {*names} & {*table.STRUCTURED}
+        ]
         cells = max(search.total_weight, 1.0) * batch.n_classes
         *parts, baseline = search.fit([*kept, BASELINE])
         shared = take_state(baseline)  # takes what this calibrator takes, be it a single column
         shared.scores, shared.normalize = self.scores, self.normalize
-        report = report_of(names, of_labels, weights, search, share, reference)
         return {
             "paths_": [[part] for part in parts],
             "shared_part_": shared,
             "weights_": np.array(list(kept.values())),
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
-            "floor_": max(SMALLEST, FLOOR_LOSS * min(loss, 1.0) / cells),
-            "report_": replace(report, gain_by_rows=gain_by_rows),
+            "floor_": max(SMALLEST, table.FLOOR_LOSS * min(loss, 1.0) / cells),
+            "report_": report_of(names, of_labels, weights, search, share, reference),
         }
 
     def _held_out(self, search: Search) -> Floats:
@@ -387,10 +319,10 @@ def _share_of_final_stages(weights: dict[str, float], loss: float, nats: float) 
 
         (1 - w) E / (E + nats).
     """
-    share = 1.0 - sum(weights.get(name, 0.0) for name in PLAIN)
+    share = 1.0 - sum(weights.get(name, 0.0) for name in table.PLAIN)
     if nats > 0.0:
         share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
-    return share if share >= LEAST_WEIGHT else 0.0
+    return share if share >= table.LEAST_WEIGHT else 0.0
 
 
 def _keep_plain(
@@ -436,7 +368,7 @@ def _priced_cells(search: Search, names: list[str], reference: str) -> tuple[Flo
     cells that make no difference to the sum are left out.
     """
     batch = search.batch
-    n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
+    n_parts = min(batch.scores.size // table.PRICED_CELLS, batch.n_rows // table.PRICED_ROWS)
     row, fold, weight = replace(batch, group=None).deal(1 + n_parts)
     row, weight = row[fold == 0], weight[fold == 0]
     share = weight[:, None] * search.held_out[reference].scores[row]

@@ -93,44 +93,27 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         Rows that ``partial_fit`` has counted so far.
     """
 
-    method: ClassVar[str | None] = None
-    """Short name, as the command line, the study and model files have it; never reused."""
+    # What a method says of itself; tables, pages, files and the command are made of it.
+    method: ClassVar[str | None] = None  # short name in files and commands, which is never reused
+    title: ClassVar[str] = ""  # name in tables and pictures
+    summary: ClassVar[str] = ""  # what the map is, in a few words
+    good_for: ClassVar[str] = ""  # what the method is good for, in a few words
+    stands_alone: ClassVar[bool] = True  # whether its parameters all have defaults
+    place: ClassVar[int] = 100  # place in tables: those of the paper come first, in its order
+    in_paper: ClassVar[bool] = False  # whether the paper's tables have it
 
-    title: ClassVar[str] = ""
-    """Name in tables and pictures."""
+    # What it promises; tests look whether it holds.
+    keeps_order: ClassVar[bool] = False  # of the classes, as far as it does not make them equal
+    same_for_all_classes: ClassVar[bool] = False  # permuting the columns permutes the result
 
-    summary: ClassVar[str] = ""
-    """What the map is, in a few words."""
-
-    good_for: ClassVar[str] = ""
-    """What the method is good for, in a few words."""
-
-    stands_alone: ClassVar[bool] = True
-    """Whether its parameters all have defaults."""
-
-    place: ClassVar[int] = 100
-    """Place in tables: those of the paper come first, in its order."""
-
-    in_paper: ClassVar[bool] = False
-    """Whether the paper's tables have it."""
-
-    keeps_order: ClassVar[bool] = False
-    """Whether the map keeps the order of the classes, as far as it does not make them equal."""
-
-    same_for_all_classes: ClassVar[bool] = False
-    """Whether permuting the columns permutes the result."""
-
-    beside: ClassVar[str | None] = None
-    """What ``fit`` and predictions read beside the scores of a row: "groups" or "features"."""
-
-    _unlabelled: ClassVar[str | None] = None
-    """What happens to classes without a label, in a method that fits each class."""
-
-    _starts_at_temperature: ClassVar[bool] = False
-    """Whether ``_solve`` can be given the temperature scaling of the same rows."""
-
-    _most_points: ClassVar[int] = MOST_POINTS
-    """Points that many rows of two classes are merged into before a fit; 0 if they are not."""
+    # How it is fitted.
+    beside: ClassVar[str | None] = None  # read beside the scores of a row: "groups" or "features"
+    _unlabelled: ClassVar[str | None] = None  # what becomes of classes without a label, in words
+    _starts_at_temperature: ClassVar[bool] = False  # ``_solve`` takes a fit of the same rows
+    _most_points: ClassVar[int] = MOST_POINTS  # that many rows of two classes become; 0: none
+    _solver: ClassVar[Callable[..., Any]]  # of a batch and the parameters; returns ``_found``
+    _found: ClassVar[tuple[str, ...]] = ("map_", "solver_report_")
+    _registered: ClassVar[dict[str, type[Calibrator]]] = {}  # every class with a ``method``, by it
 
     scores: ScoresKind = "probabilities"
     classes: ArrayLike | None = None
@@ -144,14 +127,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     if TYPE_CHECKING:
         classes_: Labels = fitted()
         n_features_in_: int = fitted()
-
-    _solver: ClassVar[Callable[..., Any]]
-    """Called with a checked calibration set and the parameters; returns what ``_found`` names."""
-
-    _found: ClassVar[tuple[str, ...]] = ("map_", "solver_report_")
-
-    _registered: ClassVar[dict[str, type[Calibrator]]] = {}
-    """Every class that has a ``method`` of its own, by it."""
 
     def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
@@ -173,6 +148,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         results = self._solver(batch, **self._options(), **known)
         return dict(zip(self._found, results, strict=False))  # a ScalingFit has more
+
+    def _compose(self) -> CalibrationMap:
+        """Return the map: ``_solve`` finds it, or the parts that a composition makes it of."""
+        return self.map_
 
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         """Return the effective number of free parameters."""
@@ -293,12 +272,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if (self.scores, self.normalize) != (sample.scores, sample.normalize):
             raise errors.ParameterError(
                 f"the sample has scores={sample.scores!r} and normalize={sample.normalize!r}, but "
-                f"the calibrator {self.scores!r} and {self.normalize!r}; make both alike"
+                f"the calibrator {self.scores!r} and {self.normalize!r}; make both alike",
+                argument="scores",
             )
         if self.classes is not None and not np.array_equal(self.classes, sample.classes):
             raise errors.ParameterError(
                 f"the sample has the classes {errors.some_in_words(sample.classes)}, but the "
-                f"calibrator {errors.some_in_words(self.classes)}; make both alike"
+                f"calibrator {errors.some_in_words(self.classes)}; make both alike",
+                argument="classes",
             )
         if sample.n_kept == 0:
             raise errors.ShapeError("the sample has no row with a weight: there is nothing to fit")
@@ -389,7 +370,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             if classes is not None and not np.array_equal(np.asarray(classes), before.classes):
                 raise errors.ParameterError(
                     f"classes are not {errors.some_in_words(before.classes)}, as in the first "
-                    "call; pass None"
+                    "call; pass None",
+                    argument="classes",
+                    value=classes,
                 )
             if names is not None and gate.is_single(self.scores):
                 fitted = getattr(self, "feature_names_in_", None)
@@ -426,6 +409,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             fitted = fit._solve(batch, **known)  # noqa: SLF001  (itself)
         fit.__dict__ = parameters | fitted
         fit.n_features_in_, fit.classes_ = n_classes, batch.classes
+        fit.map_ = fit._compose()  # noqa: SLF001  (itself)
         if n_rows < n_given:  # the certificate is that of the points
             note = f"fitted to {n_rows:,} weighted points of {n_given:,} rows"
             fit.solver_report_ = with_note(fit.solver_report_, note)

@@ -16,7 +16,6 @@ have changed, the new means are a mixture of those of the classes, sum_c q_c mu_
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -157,31 +156,16 @@ def _sample(scores: Floats, most: int) -> Bools:
     return chosen
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ScoreSummary:
-    """What a fit keeps of the scores of its rows.
+    """What a fit keeps of the scores of its rows: d numbers of each, see ``_numbers_of``."""
 
-    Attributes
-    ----------
-    n_rows : float
-        Weight of the rows.
-    edges : ndarray of shape (11,)
-        Smallest score of the predicted class, nine quantiles and the largest score.
-    mean : ndarray of shape (d,)
-    covariance : ndarray of shape (d, d)
-        Of the numbers of a row, see ``_numbers_of``.
-    class_means : ndarray of shape (d, n_groups)
-        Their means in each group of classes.
-    class_shares : ndarray of shape (n_groups,)
-        Share of the rows in each group; 0 of one without a label, whose means are 0.
-    """
-
-    n_rows: float
-    edges: Floats
-    mean: Floats
-    covariance: Floats
-    class_means: Floats
-    class_shares: Floats
+    n_rows: float = doc("Weight of the rows.")
+    edges: Floats = doc("Smallest score of the predicted class, nine quantiles and the largest.")
+    mean: Floats = doc("Means of the numbers of a row, of shape (d,).")
+    covariance: Floats = doc("Their covariance, of shape (d, d).")
+    class_means: Floats = doc("Their means in each group of classes; 0 of one without a label.")
+    class_shares: Floats = doc("Share of the rows in each group of classes.")
 
     def __post_init__(self) -> None:
         d, n_groups = len(self.mean), len(self.class_shares)
@@ -358,21 +342,15 @@ def _numbers_of(rows: Floats, edges: Floats) -> Floats:
 
 def _coarse(n_classes: int, n_new: int) -> Floats:
     """Return the matrix that merges bins and classes, so that there are few for the new rows."""
+    from scipy.linalg import block_diag  # slow to import
+
     n_bins = N_BINS if n_new >= ROWS_FOR_ALL else N_BINS // 2
     bins = _merging(np.arange(N_BINS) * n_bins // N_BINS)
     if n_classes == 2:
-        return _beside(bins, np.ones((1, 1)))
+        return block_diag(bins, np.ones((1, 1)))
     n_groups = _n_groups(n_classes)
     groups = _merging(np.arange(n_groups) % min(max(n_new // ROWS_OF_CLASS, 2), n_groups))
-    return _beside(_beside(bins, groups), groups)
-
-
-def _beside(first: Floats, second: Floats) -> Floats:
-    """Return the block-diagonal matrix of two."""
-    joined = np.zeros(np.add(first.shape, second.shape))
-    joined[: len(first), : first.shape[1]] = first
-    joined[len(first) :, first.shape[1] :] = second
-    return joined
+    return block_diag(bins, groups, groups)
 
 
 def _merging(group: Wholes) -> Floats:

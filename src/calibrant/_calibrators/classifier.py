@@ -7,32 +7,20 @@ from inspect import signature
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, get_tags, indexable
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _routing_enabled,
-    process_routing,
-)
+from sklearn.utils import metadata_routing as routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
+from calibrant._calibrators import classifier_folds as folds
 from calibrant._calibrators.base import Calibrator, log_of
-from calibrant._calibrators.classifier_folds import (
-    CalibratedPair,
-    Folds,
-    average_logarithms,
-    check_target,
-    keep_warnings,
-    needs_groups,
-    refuse_too_many_folds,
-    splits_by_groups,
-)
+from calibrant._calibrators.classifier_folds import CalibratedPair, Folds
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
@@ -42,9 +30,7 @@ from calibrant._calibrators.parameters import (
     replace_state,
     take_state,
 )
-from calibrant._gate import check_weights
 from calibrant._kernels.rows import top_columns
-from calibrant._progress import progress
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
 if TYPE_CHECKING:
@@ -93,8 +79,6 @@ class CalibratedClassifier(
         Number of folds that are fitted in parallel by joblib, each with one thread for the
         calibrator, and number of threads of predictions, unless the calibrator has its own
         ``n_jobs``. Results do not depend on it.
-    verbose : bool, default=False
-        Whether to print the progress of a fit on standard error.
     method : str, optional
         Name of a method, as in scikit-learn; an alternative to ``calibrator``.
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
@@ -143,7 +127,6 @@ class CalibratedClassifier(
     cv: int | BaseCrossValidator | Iterable[tuple[Wholes, Wholes]] | None = 5
     ensemble: bool | str = choice(("auto", True, False), default="auto")
     n_jobs: int | None = number_of_jobs(default=None)
-    verbose: bool = choice(default=False)
     method: str | None = None
     response_method: str = choice(("auto", "decision_function", "predict_proba"), default="auto")
     features: bool = choice(default=False)
@@ -154,7 +137,7 @@ class CalibratedClassifier(
         from sklearn.svm import LinearSVC
 
         default = LinearSVC(random_state=0)
-        return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
+        return default.set_fit_request(sample_weight=True) if _is_routed() else default
 
     def fit(self, X: object, y: object, sample_weight: object = None, **fit_params: object) -> Self:
         """Fit the classifier and its calibrator.
@@ -178,9 +161,9 @@ class CalibratedClassifier(
         """
         calibrator = self._find_calibrator()
         estimator = self._get_estimator()
-        labels = check_target(y, estimator)
+        labels = folds.check_target(y, estimator)
         X, _ = indexable(X, y)
-        weight = check_weights(sample_weight, len(labels))
+        weight = gate.check_weights(sample_weight, len(labels))
         routed = self._route(estimator, calibrator, sample_weight, fit_params)
         classes = np.unique(labels)
         if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
@@ -217,34 +200,35 @@ class CalibratedClassifier(
     def _find_calibrator(self) -> Calibrator:
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
-        result = self._find_score_calibrator()
-        return (
-            FeatureCalibrator(result) if self.features and result.beside != "features" else result
-        )
-
-    def _find_score_calibrator(self) -> Calibrator:
-        """Return the calibrator that was asked for."""
         if isinstance(self.cv, str):
             raise ParameterError(
                 f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "
-                "the estimator is fitted already, pass sklearn.frozen.FrozenEstimator(estimator)"
+                "the estimator is fitted already, pass sklearn.frozen.FrozenEstimator(estimator)",
+                argument="cv",
+                value=self.cv,
             )
         if self.method is not None and self.calibrator is not None:
             raise ParameterError(
                 f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} mean "
-                "the same; pass one of them"
+                "the same; pass one of them",
+                argument="calibrator",
+                value=self.calibrator,
             )
-        if self.method is not None:
-            return _calibrator_of("method", self.method)
-        if self.calibrator is None:
-            return make_calibrator("auto")
-        if isinstance(self.calibrator, str):
-            return _calibrator_of("calibrator", self.calibrator)
-        if not isinstance(self.calibrator, Calibrator):
-            raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} is neither a calibrator nor a method"
-            )
-        return self.calibrator
+        argument = "calibrator" if self.method is None else "method"
+        given: object = self.calibrator if self.method is None else self.method
+        if given is None:
+            result = make_calibrator("auto")
+        elif isinstance(given, str):
+            if given not in (*methods(), *OF_SCIKIT_LEARN):
+                gate.check_option(argument, given, (*methods(study=True), *OF_SCIKIT_LEARN))
+            result = make_calibrator(OF_SCIKIT_LEARN.get(given, given))
+        elif isinstance(given, Calibrator):
+            result = given
+        else:
+            message = f"{argument}={in_words(given)} is neither a calibrator nor a method"
+            raise ParameterError(message, argument=argument, value=given)
+        needs_features = self.features and result.beside != "features"
+        return FeatureCalibrator(result) if needs_features else result
 
     def _route(
         self,
@@ -253,17 +237,18 @@ class CalibratedClassifier(
         sample_weight: object,
         fit_params: dict[str, object],
     ) -> Bunch:
-        if _routing_enabled():
-            routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+        if _is_routed():
+            routed = routing.process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
             return Bunch(**{"calibrator": Bunch(fit={})} | routed)
         own = {name: fit_params[name] for name in ("groups",) if name in fit_params}
-        to_splitter = own if splits_by_groups(self.cv) else {}
+        to_splitter = own if folds.splits_by_groups(self.cv) else {}
         if own and "groups" not in signature(estimator.fit).parameters:
             if not (to_splitter or calibrator.beside == "groups"):
                 raise ParameterError(
                     f"groups is given, but neither cv={in_words(self.cv)} nor the calibrator takes "
                     "it; pass cv=sklearn.model_selection.GroupKFold() to keep the rows of a group "
-                    "in one fold, or calibrator=GroupedCalibrator(...) for a map of each group"
+                    "in one fold, or calibrator=GroupedCalibrator(...) for a map of each group",
+                    argument="groups",
                 )
             del fit_params["groups"]
         takes_weights = "sample_weight" in signature(estimator.fit).parameters
@@ -285,10 +270,13 @@ class CalibratedClassifier(
         """Return the calibrated classifiers, and offsets of the mean of their logarithms."""
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
 
-        refuse_too_many_folds(self.cv, job.y, self.ensemble)
-        if needs_groups(self.cv) and split_params.get("groups") is None:
+        folds.refuse_too_many_folds(self.cv, job.y, self.ensemble)
+        if folds.needs_groups(self.cv) and split_params.get("groups") is None:
             raise ParameterError(
-                f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, groups=groups)"
+                f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, "
+                "groups=groups)",
+                argument="cv",
+                value=self.cv,
             )
         splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
         if self.ensemble is True:
@@ -309,14 +297,10 @@ class CalibratedClassifier(
         parts: list[Found] = []
         complaints: dict[type[Warning], Warning] = {}
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        with progress("CalibratedClassifier", len(splits), verbose=self.verbose) as start:
-            results = parallel(delayed(keep_warnings)(work, train, test) for train, test in splits)
-            for i in range(len(splits)):
-                start(f"fold {i}")
-                part, kept = next(results)
-                parts.append(part)
-                for warning in kept:
-                    complaints.setdefault(type(warning), warning)
+        for part, kept in parallel(delayed(folds.keep_warnings)(work, *split) for split in splits):
+            parts.append(part)
+            for warning in kept:
+                complaints.setdefault(type(warning), warning)
         for warning in complaints.values():  # one of a kind: folds are much alike
             notices.warn(warning)
         return parts
@@ -375,22 +359,22 @@ class CalibratedClassifier(
         average = sum(scores[1:], scores[0]) / len(scores)
         if self.pooling_ == "logarithms":
             known = [pair.is_known for pair in self.calibrated_classifiers_]
-            return average_logarithms(parts, known, self.class_offsets_), average
+            return folds.average_logarithms(parts, known, self.class_offsets_), average
         return sum(parts[1:], parts[0]) / len(parts), average
 
-    def get_metadata_routing(self) -> MetadataRouter:
+    def get_metadata_routing(self) -> routing.MetadataRouter:
         """Where metadata goes: to the estimator's ``fit``, the splitter's ``split``, and groups."""
-        fit = MethodMapping().add(caller="fit", callee="fit")
-        split = MethodMapping().add(caller="fit", callee="split")
+        fit = routing.MethodMapping().add(caller="fit", callee="fit")
+        split = routing.MethodMapping().add(caller="fit", callee="split")
         router = (
-            MetadataRouter(owner=self)
+            routing.MetadataRouter(owner=self)
             .add_self_request(self)
             .add(estimator=self._get_estimator(), method_mapping=fit)
             .add(splitter=self.cv, method_mapping=split)
         )
         # Other calibrators get the weights alone, which need no request.
         if getattr(self.calibrator, "beside", None) == "groups":
-            own = MethodMapping().add(caller="fit", callee="fit")
+            own = routing.MethodMapping().add(caller="fit", callee="fit")
             for name in ("predict_proba", "predict", "predict_log_proba"):
                 own.add(caller=name, callee="predict_proba")
             router.add(calibrator=self.calibrator, method_mapping=own)
@@ -402,7 +386,6 @@ class CalibratedClassifier(
         return tags
 
 
-def _calibrator_of(parameter: str, name: str) -> Calibrator:
-    if name not in (*methods(), *OF_SCIKIT_LEARN):
-        gate.check_option(parameter, name, (*methods(study=True), *OF_SCIKIT_LEARN))
-    return make_calibrator(OF_SCIKIT_LEARN.get(name, name))
+def _is_routed() -> bool:
+    """Whether scikit-learn passes metadata to whoever requests them."""
+    return bool(get_config()["enable_metadata_routing"])

@@ -303,7 +303,8 @@ def refuse_too_many_folds(cv: object, labels: Labels, ensemble: bool | str) -> N
     if type(cv).__name__ == "LeaveOneOut" and ensemble is True:
         raise ParameterError(
             "LeaveOneOut cross-validation does not allow all classes to be present in test "
-            'splits, which ensemble=True calibrates on; use ensemble="auto", or another cv'
+            'splits, which ensemble=True calibrates on; use ensemble="auto", or another cv',
+            argument="cv",
         )
     n_folds = 5 if cv is None else getattr(cv, "n_splits", cv)
     values, counts = np.unique(labels, return_counts=True)
@@ -317,5 +318,7 @@ def refuse_too_many_folds(cv: object, labels: Labels, ensemble: bool | str) -> N
         rows = number_of(int(counts[least]), "row")
         raise ParameterError(
             f"Requesting {n_folds}-fold cross-validation but provided less than {n_folds} examples "
-            f"for at least one class: {in_words(values[least])} has {rows}; {remedy}"
+            f"for at least one class: {in_words(values[least])} has {rows}; {remedy}",
+            argument="cv",
+            value=n_folds,
         )

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils.metaestimators import _BaseComposition, available_if
 
 from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import fitted, number, take_state
-from calibrant._calibrators.prior_shift import PriorShift
+from calibrant._calibrators.parameters import fitted, number
 from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._solvers.mixture import solve_mixture
 from calibrant._solvers.report import SolverReport
@@ -48,11 +45,6 @@ class Composed(Calibrator):
         """Return the fitted parts whose warnings are passed on."""
         return []
 
-    def _fit_batch(self, batch: SimplexBatch, **known: object) -> Self:
-        fit = super()._fit_batch(batch, **known)
-        fit.map_ = fit._compose()  # noqa: SLF001  (itself)
-        return fit
-
     def _n_parameters(self, n_classes: int) -> int:
         own = super()._n_parameters(n_classes)
         return max([own, *(part._n_parameters(n_classes) for part in self._inside())])  # noqa: SLF001
@@ -64,14 +56,13 @@ class Composed(Calibrator):
         yield from super()._complaints(batch)
 
 
-class Composition(_BaseComposition, Composed):
+class Composition(Composed):
     """Base of calibrators that hold a list of others.
 
     Parameters
     ----------
-    calibrators : list of calibrators, or of (name, calibrator)
-        Calibrators to combine. Their parameters can be set as ``name__parameter``; the default name
-        is the class in lower case.
+    calibrators : list of calibrators
+        Calibrators to combine.
 
     Attributes
     ----------
@@ -85,58 +76,35 @@ class Composition(_BaseComposition, Composed):
     cv: int | None = number(default=None, low=2, whole=True)
     calibrators_: list[Calibrator] = fitted()
 
-    @property
-    def _parts(self) -> list[tuple[str, Calibrator]]:
-        """Names and parts: names as given, or the lower-case class, numbered if repeated."""
+    def _inside(self) -> list[Calibrator]:
         # Parameters are read before they are checked: what is no list has no parts.
         given = self.calibrators if isinstance(self.calibrators, list | tuple) else []
-        pairs = [
-            part
-            if isinstance(part, tuple) and len(part) == 2
-            else (type(part).__name__.lower(), part)
-            for part in given
-        ]
-        n_of, seen = Counter(name for name, _ in pairs), Counter[str]()
-        named = []
-        for name, part in pairs:
-            seen[name] += 1
-            named.append((name if n_of[name] == 1 else f"{name}-{seen[name]}", part))
-        return named
-
-    @_parts.setter
-    def _parts(self, parts: list[tuple[str, Calibrator]]) -> None:
-        self.calibrators = parts
-
-    def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""
-        return self._get_params("_parts", deep=deep)  # type: ignore[no-any-return]
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Set parameters, also of the parts, or replace a part by its name."""
-        if "calibrators" in parameters:  # first: the other names are those of its parts
-            self.calibrators = parameters.pop("calibrators")
-        self._set_params("_parts", **parameters)
-        return self
-
-    def _inside(self) -> list[Calibrator]:
-        return [part for _, part in self._parts]
+        # Model files of 1.0 may hold pairs of a name and a part.
+        return [part[-1] if isinstance(part, tuple) and part else part for part in given]
 
     def _fitted_inside(self) -> list[Calibrator]:
         return self.calibrators_
 
     def _check_parameters(self) -> None:
-        if not self._parts:
+        if not self._inside():
             raise ParameterError(
-                f"calibrators={in_words(self.calibrators)} must be a list of calibrators, not empty"
+                f"calibrators={in_words(self.calibrators)} must be a list of calibrators, not "
+                "empty",
+                argument="calibrators",
+                value=self.calibrators,
             )
-        for name, part in self._parts:
+        for part in self._inside():
+            name = type(part).__name__
             if not isinstance(part, Calibrator):
-                raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
-            if part.beside is not None:
-                outer, inner = type(self).__name__, type(part).__name__
                 raise ParameterError(
-                    f"{name} is a {inner}, which needs {part.beside}, and {outer} does not pass "
-                    f"them on; use {inner}({outer}([...]))"
+                    f"calibrators has a {name}, which is not a calibrator", argument="calibrators"
+                )
+            if part.beside is not None:
+                outer = type(self).__name__
+                raise ParameterError(
+                    f"calibrators has a {name}, which needs {part.beside}, and {outer} does not "
+                    f"pass them on; use {name}({outer}([...]))",
+                    argument="calibrators",
                 )
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()
@@ -159,7 +127,7 @@ def fit_part(
     on to ``_solve``.
     """
     copy: Calibrator = clone(part)
-    copy.scores, copy.classes, copy.normalize = cast("Any", batch.kind), batch.classes, None
+    copy.__dict__ |= {"scores": batch.kind, "classes": batch.classes, "normalize": None}
     if temperature is not None and copy._starts_at_temperature:  # noqa: SLF001  (ours)
         known["temperature"] = temperature
     return copy._fit_batch(batch, **known)  # noqa: SLF001
@@ -232,12 +200,6 @@ def cross_fit(
     return [HeldOut(*pair) for pair in zip(rows, seconds, strict=True)]
 
 
-def _ends_in_shift(chain: Chain) -> bool:
-    if not (chain._parts and isinstance(chain._parts[-1][1], PriorShift)):  # noqa: SLF001  (ours)
-        raise AttributeError("this Chain has no adapt, as its last stage is not a PriorShift")
-    return True
-
-
 class Chain(Composition):
     """Sequence of calibrators, each of which calibrates the output of the one before.
 
@@ -258,8 +220,8 @@ class Chain(Composition):
     >>> from calibrant.datasets import overconfident_digits
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> chain = Chain([VectorScaling(), FlattenedIsotonic()], cv=5).fit(scores, y)
-    >>> chain.set_params(vectorscaling__ridge=0.1).get_params()["vectorscaling__ridge"]
-    0.1
+    >>> chain.predict_proba(new_scores).shape
+    (747, 10)
     """
 
     method = "chain"
@@ -267,15 +229,16 @@ class Chain(Composition):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if any(part.method == "masked" for _, part in self._parts):
+        if any(part.method == "masked" for part in self._inside()):
             raise ParameterError(
                 "other stages of the Chain would give absent options a probability; use "
-                "MaskedCalibrator around a single calibrator instead"
+                "MaskedCalibrator around a single calibrator instead",
+                argument="calibrators",
             )
 
     def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         fitted = []
-        stages = [stage for _, stage in self._parts]
+        stages = self._inside()
         for i, stage in enumerate(stages):
             fitted.append(fit_part(stage, on_simplex(batch)))
             if i + 1 < len(stages):
@@ -286,33 +249,6 @@ class Chain(Composition):
                     outputs = out_of_fold(stage, batch, folds)
                 batch = batch.with_probabilities(outputs)
         return {"calibrators_": fitted, "solver_report_": fitted[-1].solver_report_}
-
-    @available_if(_ends_in_shift)  # type: ignore[untyped-decorator]
-    def adapt(self, scores: object, sample_weight: object = None) -> Self:
-        """Adapt a last stage that is a ``PriorShift`` to unlabelled rows.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n_rows, n_classes)
-            Rows of use, as the first stage takes them.
-        sample_weight : array-like of shape (n_rows,), optional
-            How often each row comes.
-
-        Returns
-        -------
-        self : object
-            The same chain, with the estimate in ``calibrators_[-1]``.
-        """
-        taken = self._take()
-        rows = taken._checked_rows(scores)  # noqa: SLF001  (itself)
-        *first, last = taken.calibrators_
-        for part in first:
-            rows = outputs_of(part, rows)
-        parts = [*first, take_state(last).adapt(rows, sample_weight)]
-        taken.calibrators_, taken.solver_report_ = parts, parts[-1].solver_report_
-        taken.map_ = taken._compose()  # noqa: SLF001  (itself)
-        self.__dict__ = taken.__dict__
-        return self
 
     def _compose(self) -> CalibrationMap:
         return ChainMap(tuple(map(stage_of, self.calibrators_)))
@@ -357,7 +293,7 @@ class Mixture(Composition):
         if isinstance(self.weights, str):
             gate.check_option("weights", self.weights, ("fixed", "fit"))
             return
-        n_parts = len(self._parts)
+        n_parts = len(self._inside())
         try:
             weights = np.asarray(self.weights, dtype=float)
         except (TypeError, ValueError):
@@ -366,12 +302,14 @@ class Mixture(Composition):
         if not is_known or weights.min() < 0.0 or not weights.any():
             raise ParameterError(
                 f"weights={in_words(self.weights)} must be {n_parts} finite numbers, none "
-                "negative, or 'fixed' or 'fit'"
+                "negative, or 'fixed' or 'fit'",
+                argument="weights",
+                value=self.weights,
             )
 
     def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         started = perf_counter()
-        parts = [part for _, part in self._parts]
+        parts = self._inside()
         rows = on_simplex(batch)
         fitted = list(threads.each(lambda part: fit_part(part, rows), parts))
         if isinstance(self.weights, str) and self.weights == "fit":

@@ -15,6 +15,7 @@ from calibrant._calibrators.auto_search import Dealt, Search, most_judged
 from calibrant._gate import softmax
 from calibrant._kernels.rows import row_hashes
 from calibrant._maps.features import bounded_logs, learner_inputs, raised
+from calibrant._result import doc, result
 from calibrant._solvers.log_pool import solve_log_pool
 
 if TYPE_CHECKING:
@@ -230,57 +231,27 @@ class FeatureSearch:
         return -float(batch.weight @ np.log(np.maximum(own, 1e-300))) / self._n_dealings
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class Importance:
-    """What a feature is worth.
+    """What a feature is worth."""
 
-    Attributes
-    ----------
-    feature : str
-        Name of the column.
-    loss : float
-        By how much the mean NLL of held-out rows grows when the column is shuffled.
-    """
-
-    feature: str
-    loss: float
+    feature: str = doc("Name of the column.")
+    loss: float = doc("By how much the mean held-out NLL grows when the column is shuffled.")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@result(repr=False)
 class FeatureReport:
-    """What ``FeatureCalibrator`` gained on held-out rows.
+    """What ``FeatureCalibrator`` gained on held-out rows."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of held-out rows: all, or a sample.
-    n_folds : int
-        Number of folds, of two dealings where rows are few.
-    score_nll : float
-        Mean NLL of the calibrator of the scores alone.
-    nll : float
-        Mean NLL of the result.
-    share : float
-        Weight of the pool of all predictions in the result.
-    learners : tuple of str
-        Learners in the pool.
-    learner_nlls : tuple of float
-        Mean NLL of each of these alone.
-    powers : tuple of float
-        Power of the calibrator of the scores in the pool, then of each learner.
-    importances : tuple of Importance
-        What each feature is worth, the most important one first.
-    """
-
-    n_rows: int
-    n_folds: int
-    score_nll: float
-    nll: float
-    share: float
-    learners: tuple[str, ...]
-    learner_nlls: tuple[float, ...]
-    powers: tuple[float, ...]
-    importances: tuple[Importance, ...]
+    n_rows: int = doc("Number of held-out rows: all, or a sample.")
+    n_folds: int = doc("Number of folds, of two dealings where rows are few.")
+    score_nll: float = doc("Mean NLL of the calibrator of the scores alone.")
+    nll: float = doc("Mean NLL of the result.")
+    share: float = doc("Weight of the pool of all predictions in the result.")
+    learners: tuple[str, ...] = doc("Learners in the pool.")
+    learner_nlls: tuple[float, ...] = doc("Mean NLL of each of these alone.")
+    powers: tuple[float, ...] = doc("Power of the scores in the pool, then of each learner.")
+    importances: tuple[Importance, ...] = doc("What each feature is worth, the best one first.")
 
     @property
     def why(self) -> str:

@@ -135,7 +135,9 @@ class FeatureCalibrator(AroundWithColumns):
         if given is not None and not (is_instance and is_classifier(given)):
             raise ParameterError(
                 f"learner={in_words(given)} must be a classifier with predict_proba, such as "
-                "sklearn.ensemble.RandomForestClassifier()"
+                "sklearn.ensemble.RandomForestClassifier()",
+                argument="learner",
+                value=given,
             )
 
     def fit(

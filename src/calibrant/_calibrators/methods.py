@@ -67,19 +67,3 @@ def make_calibrator(method: str, *, has_absent: bool = False, **parameters: Any)
         made: Calibrator = masked(calibrator=known[method](), **parameters)
         return made
     return known[method](**parameters)
-
-
-def methods_table(*, study: bool = False) -> str:
-    """Return the table of methods of docs/start/methods.md, in Markdown.
-
-    With ``study`` that of docs/guides/study.md, which has the methods of the study alone.
-    """
-    head = "class", "`-m`", "map", "keeps the order", "same for all classes", "good for"
-    rows = [head, ("---",) * len(head)]
-    for method, cls in methods(study=study).items():
-        if study and method in methods():
-            continue
-        promises = ("yes" if kept else "no" for kept in (cls.keeps_order, cls.same_for_all_classes))
-        name = f"`{cls.__name__}` ({cls.title})"
-        rows.append((name, f"`{method}`", cls.summary, *promises, cls.good_for))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

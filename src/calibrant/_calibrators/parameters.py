@@ -17,12 +17,6 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 from calibrant import _gate as gate
 from calibrant import _threads as threads
 
-SECTIONS = (
-    *("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns"),
-    *("See Also", "Notes", "References", "Examples"),
-)
-"""In the order of numpydoc."""
-
 _HEADING = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 
@@ -33,15 +27,16 @@ def inherit_docstring(cls: type, example: str = "") -> None:
     It gets the ``example``, unless it has its own.
     """
     head, own = _split(cls) if "__doc__" in vars(cls) else ("", {})
+    lists = {"Parameters": own.pop("Parameters", ""), "Attributes": own.pop("Attributes", "")}
     for base in cls.__mro__[1:]:
-        for name, text in _split(base)[1].items():
-            if name in ("Parameters", "Attributes"):
-                known = {key for entry in _entries(own.get(name, "")) for key in _names(entry)}
-                missing = [one for one in _entries(text) if not known.intersection(_names(one))]
-                own[name] = "".join([own.get(name, ""), *missing])
-            elif name == "References":
-                own.setdefault(name, text)
-    cls.__doc__ = _join(head, {"Examples": example} | own)
+        inherited = _split(base)[1]
+        own.setdefault("References", inherited.get("References", ""))
+        for name, text in lists.items():
+            entries = _ENTRY.split(inherited.get(name, ""))
+            lists[name] += "".join(new for new in entries if not _names(new) & _names(text))
+    own["Examples"] = own.pop("Examples", example)  # the last one
+    sections = (f"{n}\n{'-' * len(n)}\n{text}" for n, text in (lists | own).items() if text)
+    cls.__doc__ = "\n".join([head.rstrip() + "\n", *sections])
 
 
 def _split(documented: object) -> tuple[str, dict[str, str]]:
@@ -51,26 +46,16 @@ def _split(documented: object) -> tuple[str, dict[str, str]]:
     return head, dict(zip(rest[::2], bodies, strict=True))
 
 
-def _join(head: str, sections: dict[str, str]) -> str:
-    parts = [f"{n}\n{'-' * len(n)}\n{sections[n]}" for n in SECTIONS if sections.get(n)]
-    return "\n".join([head.rstrip() + "\n", *parts])
-
-
-def _entries(section: str) -> list[str]:
-    return [entry for entry in _ENTRY.split(section) if entry]
-
-
-def _names(entry: str) -> list[str]:
-    """Names that an entry describes, as ``a, b : float`` does."""
-    head = entry.partition("\n")[0].partition(" :")[0]
-    return [name.strip(" *") for name in head.split(",")]
+def _names(section: str) -> set[str]:
+    """Names that entries describe, as ``a, b : float`` does."""
+    heads = (entry.partition("\n")[0].partition(" :")[0] for entry in _ENTRY.split(section))
+    return {name.strip(" *") for head in heads for name in head.split(",") if head}
 
 
 Default = TypeVar("Default")
 Estimator = TypeVar("Estimator")
 
 SMALLEST_POSITIVE = math.ulp(0.0)
-"""The smallest positive number."""
 
 EXAMPLE = """\
 >>> from {home} import {name}
@@ -79,8 +64,7 @@ EXAMPLE = """\
 >>> calibrator = {name}().fit(scores, y)
 >>> calibrator.predict_proba(scores[:2]).shape
 (2, 3)
-"""
-"""Example of a method that shows none of its own."""
+"""  # of a method that shows none of its own
 
 
 def number(

@@ -39,7 +39,7 @@ class PriorShift(Calibrator):
     frequencies that change while each class looks as before. ``from_priors`` are the frequencies in
     the calibration set, ``to_priors`` those of new rows. If these are not known, ``adapt``
     estimates them from unlabelled rows; until then rows do not change. The input has to be
-    calibrated: ``Chain([AutoCalibrator(), PriorShift()])``.
+    calibrated.
 
     Parameters
     ----------
@@ -145,7 +145,8 @@ class PriorShift(Calibrator):
             name = errors.in_words(classes[np.flatnonzero(never & (to_priors > 0.0))[0]])
             raise errors.ParameterError(
                 f"class {name} has a prior of 0 in from_priors but not in to_priors; calibrate on "
-                "rows of this class, or set it to 0 in to_priors"
+                "rows of this class, or set it to 0 in to_priors",
+                argument="to_priors",
             )
         ratio = np.divide(to_priors, from_priors, out=np.ones(len(never)), where=~never)
         return dict.fromkeys(("priors_", "priors_low_", "priors_high_", "p_value_")) | {
@@ -175,7 +176,9 @@ class PriorShift(Calibrator):
         if self.to_priors is not None:
             raise errors.ParameterError(
                 f"to_priors={errors.in_words(self.to_priors)} is given, so adapt has nothing to "
-                "estimate; set to_priors=None to estimate the priors from rows"
+                "estimate; set to_priors=None to estimate the priors from rows",
+                argument="to_priors",
+                value=self.to_priors,
             )
         self._check_parameters()
         rows = result._checked_rows(scores)  # noqa: SLF001  (itself)
@@ -265,14 +268,16 @@ class PriorShift(Calibrator):
         array([[0.909, 0.091]])
         """
         if isinstance(rates, str):
-            raise errors.ParameterError(f"rates={rates!r} must be a dict, or one number per class")
+            message = f"rates={rates!r} must be a dict, or one number per class"
+            raise errors.ParameterError(message, argument="rates", value=rates)
         return cls(**parameters)._undo("rates", rates, y)  # noqa: SLF001  (itself)
 
     def _undo(self, name: str, factors: object, y: object) -> Self:
         """Fit the map from counts times factors, which ``name`` gave, to counts."""
         for own in BY_CLASS:
             if getattr(self, own) is not None:
-                raise errors.ParameterError(f"{own} is computed from {name} and y; leave {own} out")
+                message = f"{own} is computed from {name} and y; leave {own} out"
+                raise errors.ParameterError(message, argument=own)
         self._check_parameters()
         gate.check_option("scores", self.scores, gate.KINDS)
         classes, index = _read_classes(y, self.classes, self.scores)
@@ -283,7 +288,8 @@ class PriorShift(Calibrator):
         try:
             weights = compute_class_weight(factors, classes=classes, y=classes[index])
         except (TypeError, ValueError) as error:
-            raise errors.ParameterError(f"{name}={errors.in_words(factors)}: {error}") from None
+            message = f"{name}={errors.in_words(factors)}: {error}"
+            raise errors.ParameterError(message, argument=name, value=factors) from None
         weights = _as_numbers(name, weights, len(classes), positive=True)
         self.from_priors, self.to_priors, self.classes = weights * counts, counts, classes
         before, after = (p / math.fsum(p) for p in (weights * counts, counts.astype(float)))
@@ -330,7 +336,9 @@ def _read_priors(name: str, given: object, classes: Labels) -> Floats | None:
             wrong = missing[0] if missing else next(c for c in given if c not in classes.tolist())
             raise errors.ParameterError(
                 f"{name} {'lacks the' if missing else 'has an unknown'} class "
-                f"{errors.in_words(wrong)}; the classes are {errors.some_in_words(classes)}"
+                f"{errors.in_words(wrong)}; the classes are {errors.some_in_words(classes)}",
+                argument=name,
+                value=wrong,
             )
         given = [given[c] for c in classes.tolist()]
     priors = _as_numbers(name, given, len(classes), positive=name == "from_priors")
@@ -342,7 +350,9 @@ def _as_numbers(name: str, given: object, n_classes: int, *, positive: bool = Fa
     if hasattr(given, "to_dict"):
         raise errors.ParameterError(
             f"{name} is a {type(given).__name__}, and its index may be in another order than the "
-            f"classes; pass {name}.to_dict()"
+            f"classes; pass {name}.to_dict()",
+            argument=name,
+            value=given,
         )
     try:
         numbers = np.asarray(given, dtype=np.float64)
@@ -352,6 +362,8 @@ def _as_numbers(name: str, given: object, n_classes: int, *, positive: bool = Fa
     if not right or numbers.min() < 0.0 or (positive and not numbers.all()):
         raise errors.ParameterError(
             f"{name}={errors.in_words(given)} must be {n_classes} finite numbers, one per class, "
-            f"{'all positive' if positive else 'none negative, not all zero'}"
+            f"{'all positive' if positive else 'none negative, not all zero'}",
+            argument=name,
+            value=given,
         )
     return numbers

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from calibrant._solvers.structured import StructuredFit
 
 
-FORMS = ("auto", "matrix", "diagonal")
-
 MOST_CLASSES = 200
 """Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
 
@@ -350,7 +348,7 @@ class StructuredScaling(LogitCalibrator):
     _unlabelled = "their probabilities are shrunk, like those of rare classes"
     _starts_at_temperature = True
 
-    form: str = choice(FORMS, default="auto")
+    form: str = choice(("auto", "matrix", "diagonal"), default="auto")
     strength: str | float = number(default="evidence", high=1e12, words=("evidence",))
     bound: float = number(default=0.02, high=1.0)
     prior_strength: float = number(default=AT_TEMPERATURE, high=1e12)
@@ -376,18 +374,10 @@ class StructuredScaling(LogitCalibrator):
         like: StructuredFit | None = None,
     ) -> StructuredFit:
         """Fit a checked calibration set, to return what fits to parts of it begin with."""
-        return solve_structured(
-            batch,
-            full=self._fits_matrix(batch.n_classes),
-            strength=None if isinstance(self.strength, str) else float(self.strength),
-            bound=float(self.bound),
-            prior_strength=float(self.prior_strength),
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            zero_probability=self.zero_probability,
-            temperature=temperature,
-            like=like,
-        )
+        options = self._options()
+        del options["form"]
+        full = self._fits_matrix(batch.n_classes)
+        return solve_structured(batch, full=full, temperature=temperature, like=like, **options)
 
     def _solve(
         self,

@@ -195,7 +195,9 @@ class LabelPlan(Result):
     n_needed: int = doc("Rows with a human grade when the plan is carried out.")
     width: float = doc("Wanted width of the interval.")
     width_now: float = doc("Width of the interval of the labels so far; NaN before there are any.")
-    expected_width: float = doc("Width that is expected of so many; NaN before there are any.")
+    expected_width: float = doc(
+        "Expected width with ``n_needed`` grades; NaN before there are any."
+    )
 
     def __repr__(self) -> str:
         more = f"grade {len(self.rows):,} more rows"

@@ -33,7 +33,6 @@ from calibrant._predictions import log_odds
 from calibrant._result import Estimate, doc, result
 from calibrant._solvers.one_vs_rest import FREE, minimise_logistic
 from calibrant._text import p_words
-from calibrant.metrics._features import BinnedFeature, Condition
 from calibrant.metrics._intervals import share_interval
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from calibrant._predictions import EventRows
     from calibrant._types import Bools, Floats, Wholes
+    from calibrant.metrics._segments import BinnedFeature, Condition
 
 N_CANDIDATES = 40  # number of segments that are proposed
 N_PER_ROUND = 10  # number of segments proposed before the error of the next is taken away, too
@@ -327,22 +327,6 @@ def _best_features(features: list[BinnedFeature], errors: RowErrors) -> list[Bin
         sizes.append(float(np.max(np.abs(gap) / _sd(spread))))
     best = np.sort(np.argsort(-np.array(sizes), kind="stable")[:MOST_FEATURES])
     return [features[0], *(features[1 + i] for i in best)]
-
-
-def merge_rows(
-    events: EventRows, features: list[BinnedFeature]
-) -> tuple[EventRows, list[BinnedFeature]]:
-    """Return rows in the order of their content; those of equal content are one."""
-    p, hits, _ = events
-    keys = [hits, p, *(own.codes for own in features)]
-    order = np.lexsort(keys)
-    is_new = np.append(True, np.any([np.diff(key[order]) != 0 for key in keys], axis=0))
-    rows = order[is_new]
-    weight = np.add.reduceat(events.weight[order], np.flatnonzero(is_new))
-    # All rows are a feature of one bin, so that a single condition is a pair of conditions.
-    every = BinnedFeature(np.zeros(len(rows), np.intp), 1, [(None, np.ones(1, dtype=bool))])
-    kept = [own._replace(codes=own.codes[rows]) for own in features]
-    return events.take(rows)._replace(weight=weight), [every, *kept]
 
 
 def _propose(

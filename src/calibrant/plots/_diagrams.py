@@ -202,7 +202,7 @@ def draw_decisions(
     # The classes of curves are in a room above this one, so their fields tell what they show.
     named: dict[str, Any] = dict(curves) if isinstance(curves, Mapping) else {"": curves}
     if not named:
-        raise errors.ParameterError("there is nothing to draw; pass at least one result")
+        raise errors.ParameterError("curves is empty; pass at least one", argument="curves")
     ax = style.axes_or_new(ax, (5.2, 3.8))
     values = []
     for place, (name, curve) in enumerate(named.items()):

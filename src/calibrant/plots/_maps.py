@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from calibrant._calibrators.base import Calibrator
     from calibrant._types import Floats
 
 
@@ -54,13 +55,8 @@ class MapPicture:
     y_label: str = doc("Names of the axes.", default="g(probability)")
     is_log: bool = doc("Whether both axes are logarithmic.", default=False)
 
-    def __post_init__(self) -> None:
-        for curve in self.curves:
-            curve.x.setflags(write=False)
-            curve.y.setflags(write=False)
 
-
-def compute_map(calibrator: Any) -> MapPicture:
+def compute_map(calibrator: Calibrator) -> MapPicture:
     """Return the calibration map of a fitted calibrator as lines to draw.
 
     Chains, mixtures and ``AutoCalibrator`` have no map of one or two variables. For these a section
@@ -90,7 +86,8 @@ def compute_map(calibrator: Any) -> MapPicture:
     if not isinstance(fitted, maps.CalibrationMap):
         raise errors.ParameterError(
             f"calibrator is a {type(calibrator).__name__}, which does not map scores; pass one of "
-            "its fitted calibrators, such as calibrated_classifiers_[0].calibrator"
+            "its fitted calibrators, such as calibrated_classifiers_[0].calibrator",
+            argument="calibrator",
         )
     names = [str(name) for name in calibrator.classes_]
     if len(names) > 2:

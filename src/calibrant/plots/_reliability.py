@@ -163,7 +163,7 @@ def draw_reliability_grid(
     >>> figure = draw_reliability_grid({"a": curve})  # doctest: +SKIP
     """
     if not curves:
-        raise ParameterError("curves is empty; pass at least one")
+        raise ParameterError("curves is empty; pass at least one", argument="curves")
     figure, axes = style.new_grid(len(curves), n_columns, (3.1, 3.2))
     smallest = find_lower_end(curves.values())  # the same axes for all
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):

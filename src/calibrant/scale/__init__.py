@@ -201,16 +201,18 @@ def located(
     try:
         yield
     except errors.DataError as error:
-        if error.row is None:
-            raise type(error)(f"{place}: {error}") from error
-        row = first_row + error.row
-        name = (columns or {}).get(error.argument)
-        cell = error.place(row)
-        if isinstance(name, str):
-            cell = f"column {name!r}" + ("" if error.column is None else f"[{error.column}]")
-        elif name is not None:
-            cell = "the row" if error.column is None else f"column {name[error.column]!r}"
-        raise type(error)(f"{place}, row {row}: {cell} {error.message}") from error
+        message = f"{place}: {error}"
+        if error.row is not None:
+            row = first_row + error.row
+            name, cell = (columns or {}).get(error.argument), error.place(row)
+            if isinstance(name, str):
+                cell = f"column {name!r}" + ("" if error.column is None else f"[{error.column}]")
+            elif name is not None:
+                cell = "the row" if error.column is None else f"column {name[error.column]!r}"
+            message = f"{place}, row {row}: {cell} {error.message}"
+        located = type(error)(message, argument=error.argument)
+        located.column, located.value = error.column, error.value
+        raise located from error
 
 
 def as_chunks(scores: object, y: object = None, sample_weight: object = None) -> Chunks | None:

@@ -63,7 +63,7 @@ class PooledBlocks:
     start: Floats
 
     def loss_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Objective per unit of weight at theta = log g, and its gradient in theta."""
+        """Return the objective per unit of weight at theta = log g, and its gradient."""
         weight, total = self.likelihood.weight, self.likelihood.total
         relative = theta - np.max(theta)
         values = np.exp(relative)
@@ -73,7 +73,7 @@ class PooledBlocks:
         return loss, (gradient - self.target) / total
 
     def on_segments(self, values: Floats) -> Floats:
-        """Values of all segments from those of the blocks."""
+        """Return the values of all segments from those of the blocks."""
         block_of = block_of_segment(self.first, self.likelihood.rows.n_segments)
         return np.where(block_of >= 0, values[block_of], 0.0)
 

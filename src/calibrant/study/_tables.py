@@ -145,7 +145,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def _entries(numbers: pd.Series, form: str, notes: Iterable[str] | None = None) -> list[Entry]:
-    """Numbers of a row, the smallest bold, with what follows them in brackets."""
+    """Return the numbers of a row, the smallest bold, with notes in brackets."""
     best = ranks.best_of(numbers)
     after = [""] * len(numbers) if notes is None else notes
     return [

@@ -55,8 +55,7 @@ def test_absent_options_have_nothing_before_and_after(method, kind):
 @pytest.mark.parametrize("method", sorted({*methods_alone()} - {*CAPABLE}))
 def test_other_methods_refuse_by_name(method):
     z, y = questions(50)
-    name = methods_alone()[method].__name__
-    with pytest.raises(ParameterError, match=f"calibrator={name} does not support absent options"):
+    with refuses("calibrator"):
         fit(methods_alone()[method](), z, y)
 
 
@@ -64,7 +63,7 @@ def test_other_methods_refuse_by_name(method):
 def test_a_chain_with_it_is_refused_by_name(order):
     z, y = questions(100)
     stages = [MaskedCalibrator(TemperatureScaling()), calibrant.StructuredScaling()][::order]
-    with pytest.raises(ParameterError, match="other stages of the Chain"):
+    with refuses("calibrators"):
         calibrant.Chain(stages, scores="logits", classes=np.arange(K)).fit(z, y)
 
 
@@ -112,24 +111,21 @@ def test_a_favoured_option_is_mended_by_terms_of_its_class():
 def test_a_label_on_an_absent_option_is_refused_with_its_row():
     z, y = questions(50)
     row = int(np.flatnonzero(np.isneginf(z[:, 4]))[0])
-    with pytest.raises(LabelError, match=f"row {row} .*label 4, but this option is absent"):
+    with pytest.raises(LabelError, match=f"row {row} "):
         fit(TemperatureScaling(), z, np.where(np.arange(50) == row, 4, y))
     with refuses("min_probability"):
         fit(TemperatureScaling(), z, y, min_probability=0.1)
-    with pytest.raises(ParameterError, match="calibrator=int"):
+    with refuses("calibrator"):
         fit(3, z, y)
 
 
-@pytest.mark.parametrize(
-    "part", [None, TemperatureScaling(), calibrant.NormalizationAwareIsotonic()]
-)
-def test_model_files_keep_it(tmp_path, part):
+def test_model_files_keep_it():
     z, y = questions(200)
-    made = fit(part, z, y)
-    model_file.save(made, tmp_path / "m.calibrant")
-    loaded = model_file.load(tmp_path / "m.calibrant")
-    np.testing.assert_array_equal(loaded.predict_proba(z), made.predict_proba(z))
-    assert loaded.depth_ == made.depth_
+    for part in (None, TemperatureScaling(), calibrant.NormalizationAwareIsotonic()):
+        made = fit(part, z, y)
+        loaded = model_file.loads(model_file.dumps(made))
+        np.testing.assert_array_equal(loaded.predict_proba(z), made.predict_proba(z))
+        assert loaded.depth_ == made.depth_
 
 
 @pytest.mark.parametrize("method", CAPABLE)
@@ -165,9 +161,9 @@ def test_rows_weights_and_copies():
 
 def test_a_map_checks_itself():
     inside = Stage(TemperatureMap(1.0, -27.0, "logits"), 1e-12)
-    with pytest.raises(ParameterError, match=r"depth is -1\.0"):
+    with pytest.raises(ParameterError):
         MaskedMap(inside, -1.0)
-    with pytest.raises(ParameterError, match="does not take logits"):
+    with pytest.raises(ParameterError):
         MaskedMap(Stage(TemperatureMap(1.0, -27.0), 1e-12), 10.0)
     rows = np.array([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
     np.testing.assert_allclose(MaskedMap(inside, 100.0)(rows), rows, atol=1e-12)
