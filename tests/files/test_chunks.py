@@ -47,8 +47,8 @@ def whole(path, *, positive_last=False, **said):
 
 
 def chunks_of(path, *, positive_last=False, **said):
-    """Chunks of a path, with what is said about it."""
-    return FileChunks(path, Request(**said), positive_last=positive_last)
+    """Chunks of a path and its first rows, with what is said about it."""
+    return FileChunks(path, Request(**said), positive_last=positive_last).aligned()
 
 
 def fit(found, method="fir", **parameters):
@@ -59,7 +59,7 @@ def fit(found, method="fir", **parameters):
 
 def test_a_fit_to_a_directory_is_the_fit_in_memory(days):
     found = chunks_of(days)
-    assert "3 tables read; ignored 'notes.txt'" in found.note
+    assert "3 tables read; ignored 'notes.txt'" in found.chunks.note
     assert found.labels().tolist() == NAMES.tolist()
     far = fit(found)
     near = calibrant.FlattenedIsotonic().fit(FRAME[NAMES], FRAME["label"])
@@ -190,7 +190,7 @@ def test_a_fault_names_file_and_row(days, change, place):
     change(FRAME[500:]).to_parquet(days / "g.parquet")
     calibrator = calibrant.FlattenedIsotonic(classes=list(NAMES))
     with tells("g.parquet", place):
-        calibrator.fit(chunks_of(days))
+        calibrator.fit(chunks_of(days).chunks)
     assert not hasattr(calibrator, "map_")
 
 
@@ -233,7 +233,7 @@ def test_two_columns_in_the_order_of_their_classes(tmp_path, names, positive):
     frame.assign(label=np.where(Y == 0, "yes", "no")).to_csv(path, index=False)
     far, near = (read(path, positive=positive, positive_last=True) for read in (chunks_of, whole))
     assert far.classes == near.classes
-    assert far.names == near.rows.place.names
+    assert far.chunks.names == near.rows.place.names
     a, b = fit(far), fit(near)
     assert a.classes_.tolist() == b.classes_.tolist()
     assert_allclose(a.predict_proba(frame), b.predict_proba(frame), atol=1e-9)

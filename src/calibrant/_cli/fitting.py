@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
-    from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Request
     from calibrant._types import Label
 
@@ -99,7 +98,7 @@ def fit(val: Path, method: str, output: Path, request: Request, priors: str | No
     show(result, f"{output}: {fitted} fitted to {of_all}{why}")
 
 
-def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibrator:
+def _fit(method: str, data: Aligned, priors: str | None) -> Calibrator:
     """Fit a method to rows, with the class frequencies, groups or features that were given."""
     from calibrant import Chain, FeatureCalibrator, GroupedCalibrator, PriorShift
     from calibrant._calibrators.methods import make_calibrator

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
-    from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Request
     from calibrant._result import Result
     from calibrant._types import ScoresKind
@@ -138,7 +137,7 @@ def evaluate(
 
 
 def _measure_further(
-    data: Aligned | FileChunks, rows: Predictions, costs: Path | None, seed: int
+    data: Aligned, rows: Predictions, costs: Path | None, seed: int
 ) -> Iterator[tuple[str, Result, str]]:
     """Yield costs of decisions and segments of rows, if they were asked for, with words."""
     from calibrant import _notices as notices

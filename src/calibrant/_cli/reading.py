@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from calibrant._calibrators.checks import ScoreSums
     from calibrant._files.align import Aligned
     from calibrant._files.apply import CalibratedFile
-    from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Request
 
 JSON_VERSION = 1
@@ -64,8 +63,8 @@ def read_any(
     needs_all: bool,
     positive_last: bool,
     progress: Callable[..., None],
-) -> Aligned | FileChunks:
-    """Read a file whole, unless it is large: then it is read in chunks, as a directory is.
+) -> Aligned:
+    """Read a file whole, unless it is large: then in chunks, as a directory, with its first rows.
 
     All rows are needed by groups and features, and by other options as the caller says.
     """
@@ -76,8 +75,8 @@ def read_any(
         return read_file(path, request, positive_last=positive_last)
     chunks = FileChunks(path, request, positive_last=positive_last, progress=progress)
     tell(chunks.note)
-    check_normalize(path, request, chunks.rows.kind)
-    return chunks
+    check_normalize(path, request, chunks.first.rows.kind)
+    return chunks.aligned()
 
 
 def check_normalize(path: Path, request: Request, kind: str) -> None:

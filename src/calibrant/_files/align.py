@@ -28,6 +28,7 @@ from calibrant.errors import some_in_words as some
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Place, Rows
     from calibrant._gate import FeatureColumn, SimplexBatch
     from calibrant._predictions import Predictions
@@ -52,6 +53,8 @@ class Aligned:
     y: Labels
     classes: Classes | None
     request: Request
+    chunks: FileChunks | None = None
+    """All rows, where these are the first ones of a large file or directory."""
 
     @property
     def scores(self) -> Array | NamedMatrix:
@@ -62,7 +65,7 @@ class Aligned:
     @property
     def source(self) -> str:
         """Where the rows come from."""
-        return self.rows.place.source
+        return self.rows.place.source if self.chunks is None else self.chunks.source
 
     @property
     def normalize(self) -> str | None:
@@ -82,21 +85,23 @@ class Aligned:
 
     def labels(self) -> Labels:
         """Return the distinct labels."""
-        return np.unique(self.y)
+        return np.unique(self.y) if self.chunks is None else self.chunks.labels()
 
     def to_fit(self) -> tuple[object, ...]:
         """Return what ``fit`` takes."""
-        return self.scores, self.y
+        return (self.scores, self.y) if self.chunks is None else (self.chunks,)
 
-    def to_measure(self) -> tuple[Predictions, Classes | None]:
+    def to_measure(self) -> tuple[Predictions | FileChunks, Classes | None]:
         """Return predictions that are checked once, for every metric; they know their classes."""
+        if self.chunks is not None:
+            return self.chunks.as_probabilities(), self.classes
         from calibrant.metrics import Predictions  # which ``apply`` needs not
 
         return Predictions.read(self.y, self.probabilities(), classes=self.classes), None
 
     def count_rows(self) -> tuple[int, int]:
-        """Return how many rows a fit has used, and how many were read: all."""
-        return len(self.y), len(self.y)
+        """Return how many rows a fit has used, and how many were read."""
+        return (len(self.y), len(self.y)) if self.chunks is None else self.chunks.count_rows()
 
     def take(self, rows: Wholes) -> Aligned:
         """Return some of the rows, which were checked."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from calibrant._files.align import Classes
+    from calibrant._files.align import Aligned
     from calibrant._files.source import Rows, Source
     from calibrant._types import Array, Labels
     from calibrant.scale import RowSample
@@ -140,11 +140,8 @@ class TableChunks(SourceChunks):
 class FileChunks(SourceChunks):
     """A large file, or all tables of a directory, with the class of each column.
 
-    All labels are read first: with the first rows they tell the classes. It has what ``Aligned``
-    has of a file that was read whole, and commands take either.
+    All labels are read first: with the first rows they tell the classes.
     """
-
-    groups = features = None
 
     def __init__(
         self,
@@ -161,9 +158,11 @@ class FileChunks(SourceChunks):
         if rows is None:
             raise PredictionFileError(f"{self.source} has no rows")
         self.first = align(rows, request, labels=self._labels.tolist(), positive_last=positive_last)
-        self.rows, self.normalize = self.first.rows, self.first.normalize
-        self.classes, self.explained = self.first.classes, self.first.explained
-        self.names = fitted_names(self.first.scores, self.rows.kind)
+        self.names = fitted_names(self.first.scores, rows.kind)
+
+    def aligned(self) -> Aligned:
+        """Return the first rows, which know all: as a file that was read whole."""
+        return replace(self.first, chunks=self)  # not kept, since a circle holds its memory
 
     def _count(self, count: Callable[..., T], rows: Rows) -> T:
         aligned = align(rows, self.request, like=self.first, positive_last=self._positive_last)
@@ -178,17 +177,13 @@ class FileChunks(SourceChunks):
             self._sampled = asked, super().sample(classes, **settings)
         return self._sampled[1]
 
-    def to_fit(self) -> tuple[object, ...]:
-        """Return what ``fit`` takes."""
-        return (self,)
-
-    def to_measure(self) -> tuple[FileChunks, Classes | None]:
-        """Return probabilities, as metrics take them, and the class of each column."""
+    def as_probabilities(self) -> FileChunks:
+        """Return the same rows with probabilities for scores, as metrics take them."""
         result = copy(self)
         result._gives_probabilities = True  # noqa: SLF001  (a copy)
-        if self.rows.is_single:
+        if self.first.rows.is_single:
             result.names, result.n_columns = None, 2
-        return result, self.classes
+        return result
 
     def count_rows(self) -> tuple[int, int]:
         """Return how many rows a fit has used, and how many were read."""
