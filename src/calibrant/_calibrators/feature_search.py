@@ -16,7 +16,7 @@ from calibrant._gate import softmax
 from calibrant._kernels.rows import row_hashes
 from calibrant._maps.features import bounded_logs, learner_inputs, raised
 from calibrant._result import doc, result
-from calibrant._solvers.log_pool import solve_log_pool
+from calibrant._solvers.feature_learners import solve_log_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from calibrant._maps.features import bounded_logs, standardise
-from calibrant._solvers.feature_learners import Boosting, Ridge
-from calibrant._solvers.log_pool import solve_log_pool
+from calibrant._solvers.feature_learners import Boosting, Ridge, solve_log_pool
 
 
 def draw(n_rows=300, n_classes=3, n_parts=3, seed=0):
