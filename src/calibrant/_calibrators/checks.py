@@ -210,20 +210,20 @@ class ShiftCheck(Result):
         beyond = ""
         if self.outside > OUTSIDE:
             beyond = f" {percent(self.outside)} of the rows lie beyond the scores of the fit."
-        told = f"{self.n_rows:,} rows, {p_words(self.p_value)}"
+        test = f"{self.n_rows:,} rows, {p_words(self.p_value)}"
         if not self.alarm:
             return (
-                f"The new scores look like those of the calibration set ({told}).{beyond} Whether "
+                f"The new scores look like those of the calibration set ({test}).{beyond} Whether "
                 "scores still mean the same, only labels tell."
             )
         if self.is_label_shift:
             return (
-                f"The new scores are distributed otherwise ({told}), as they would be if only the "
+                f"The new scores are distributed otherwise ({test}), as they would be if only the "
                 f"classes came with other frequencies.{beyond} Use PriorShift, which estimates "
                 "these; label a hundred rows to be sure."
             )
         return (
-            f"The new scores are distributed otherwise ({told}), and other class frequencies alone "
+            f"The new scores are distributed otherwise ({test}), and other class frequencies alone "
             f"do not explain it.{beyond} Label a hundred rows and compare; until then trust little "
             "of what was fitted for single classes: temperature scaling (shared_part_ of "
             "AutoCalibrator) relies on least."
@@ -349,7 +349,7 @@ def _coarse(n_classes: int, n_new: int) -> Floats:
 
 
 def _merging(group: Wholes) -> Floats:
-    """Return the matrix that adds up numbers by group; the first group is told by the others."""
+    """Return the matrix that adds up numbers by group; the others tell of the first group."""
     is_in: Floats = (group[:, None] == np.arange(1, group.max() + 1)).astype(np.float64)
     return is_in
 

@@ -104,7 +104,7 @@ class FeatureCalibrator(AroundWithColumns):
     method = "features"
     title = "Features"
     beside = "features"
-    # scikit-learn's routing passes these on unless it is told otherwise.
+    # scikit-learn's routing passes these on unless a user sets other requests.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"features": True, "sample_weight": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"features": True}
     __metadata_request__predict = __metadata_request__predict_proba

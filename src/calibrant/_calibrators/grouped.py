@@ -99,7 +99,7 @@ class GroupedCalibrator(AroundWithColumns):
     method = "grouped"
     title = "Grouped"
     beside = "groups"
-    # scikit-learn's routing passes these on unless it is told otherwise.
+    # scikit-learn's routing passes these on unless a user sets other requests.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "sample_weight": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__predict = __metadata_request__predict_proba
