@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from browser import browser  # noqa: F401  (a fixture)
-from calibrant.errors import ParameterError
+from calibrant.errors import DataError, ParameterError
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests send it to their children
@@ -143,3 +143,8 @@ def refuses(argument, error=ParameterError, **facts):
     return pytest.raises(
         error, check=lambda raised: {name: getattr(raised, name) for name in facts} == facts
     )
+
+
+def tells(*facts, error=DataError):
+    """Expect an error that tells some facts: a line, a name, an option; whatever the words are."""
+    return pytest.raises(error, check=lambda raised: all(fact in str(raised) for fact in facts))

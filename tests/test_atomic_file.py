@@ -82,7 +82,7 @@ def test_what_is_no_file_or_may_not_be_written_is_not_replaced(tmp_path, monkeyp
     (tmp_path / "directory").mkdir()
     (tmp_path / "model").write_bytes(OLD)
     for path in (tmp_path / "pipe", tmp_path / "directory", "/dev/null"):
-        with pytest.raises(OSError, match="not a regular file"):
+        with pytest.raises(OSError, match="regular"):
             write(path)
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
     with pytest.raises(PermissionError):
@@ -93,7 +93,7 @@ def test_what_is_no_file_or_may_not_be_written_is_not_replaced(tmp_path, monkeyp
 
 def test_one_process_at_a_time_has_a_path(tmp_path):
     path = tmp_path / "state"
-    with only_one(path), pytest.raises(BlockingIOError, match="another run"), only_one(path):
+    with only_one(path), pytest.raises(BlockingIOError), only_one(path):
         pass
     with only_one(path):
         pass

@@ -67,7 +67,7 @@ def test_other_columns_are_left_out():
 @pytest.mark.parametrize("labels", [["cat", "emu"], [0, 1]])
 def test_two_sets_of_columns_are_ambiguous(labels):
     names = [f"{kind}_{label}" for kind in ("prob", "logit") for label in labels]
-    with pytest.raises(ColumnNameError, match=r"two sets of columns .*'logit_.*' and 'prob_"):
+    with pytest.raises(ColumnNameError):
         match_columns(names, labels)
 
 

@@ -75,14 +75,6 @@ def test_a_stamp_takes_the_place_of_an_older_one(tmp_path, monkeypatch):
     assert evidence.STAMP.sub("", text) == "# Title\n\nWords.\n"
 
 
-def test_what_a_command_prints_goes_between_its_marks():
-    page = "a\n<!-- x -->\n\nold\n\n<!-- end of x -->\nb <!--=n-->1<!--/-->\n"
-    page = evidence.put_between(page, "x", "new \\1\n")
-    assert page == "a\n<!-- x -->\n\nnew \\1\n\n<!-- end of x -->\nb <!--=n-->1<!--/-->\n"
-    assert evidence.fill(page, {"n": "2"}).endswith("b <!--=n-->2<!--/-->\n")
-    assert evidence.put_between(page, "y", "z") == page
-
-
 # The paper, section by section
 
 

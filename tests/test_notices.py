@@ -70,5 +70,5 @@ def test_parts_say_what_only_they_know_and_nothing_twice():
 def test_advice_on_rows_counts_parameters(calibrator, k, enough):
     p, y = simulate(enough, k)
     calibrator.set_params(classes=np.arange(k)).fit(p, y)
-    with pytest.warns(SmallSampleWarning, match=f"to {enough - 1} rows .* at least {enough} rows"):
+    with pytest.warns(SmallSampleWarning, match=f"at least {enough} rows"):
         calibrator.fit(p[1:], y[1:])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DATA, REAL_FILES, SMALL, needs_collection
+from conftest import DATA, REAL_FILES, SMALL
 from test_architecture import ROOT
 
 READERS = {"load_real", "real_losses", "DATA"}
@@ -35,8 +35,3 @@ def test_a_test_that_reads_a_real_file_has_its_name_or_asks_for_all():
 def test_what_reads_the_collection_is_marked(name, request):
     is_marked = request.node.get_closest_marker("collection") is not None
     assert is_marked == (DATA.resolve() != SMALL.resolve()), name
-
-
-@needs_collection
-def test_what_needs_all_of_it_is_marked(request):
-    assert request.node.get_closest_marker("collection") is not None

@@ -11,8 +11,7 @@ import numpy as np
 from evidence import fill
 
 from calibrant.study import StudyTable, read_table
-from calibrant.study._figures import figure_bytes
-from calibrant.study._outputs import _critical_difference
+from calibrant.study._outputs import _critical_difference, figure_bytes
 from calibrant.study._ranks import rank_methods
 from calibrant.study._tables import method_title
 

@@ -10,12 +10,13 @@ import math
 import re
 import warnings
 import xml.etree.ElementTree as ET
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from calibrant._extras import needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -35,7 +36,7 @@ class Look(NamedTuple):
 
     color: str
     marker: str
-    linestyle: Any
+    linestyle: str | tuple[int, tuple[int, ...]]
 
 
 def look(place: int) -> Look:
@@ -48,7 +49,7 @@ def look(place: int) -> Look:
     )
 
 
-def pyplot() -> Any:
+def pyplot() -> ModuleType:
     """Import ``matplotlib.pyplot`` when something is drawn, and not before."""
     try:
         import matplotlib.pyplot as plt

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
 BETWEEN = ("calibrant", "sklearn", "joblib")
 """This package, and libraries that call a calibrator for a line of their user."""
@@ -36,10 +35,8 @@ def warn(warning: Warning) -> None:
         waiting.append(warning)
         return
     depth, user = 1, sys._getframe(1)  # noqa: SLF001
-    while user.f_back is not None and _package(user) in BETWEEN:
+    while user.f_back is not None:
+        if str(user.f_globals.get("__name__", "")).partition(".")[0] not in BETWEEN:
+            break
         depth, user = depth + 1, user.f_back
     warnings.warn(warning, stacklevel=depth + 1)
-
-
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from calibrant._types import Array, Bools, Floats, Label, Labels, Wholes
 
+    Options = tuple[object, object, Label | None]
+
 
 class MetricArguments(errors.Arguments):
     """How metrics name what they are given."""
@@ -172,9 +174,8 @@ class Predictions:
 
     def take(self, rows: Array) -> Predictions:
         """Return some of the rows, by index or mask."""
-        return Predictions(
-            self.rows[rows], self.class_index[rows], self.weight[rows], self.classes, self.n_counted
-        )
+        parts = self.rows[rows], self.class_index[rows], self.weight[rows]
+        return Predictions(*parts, self.classes, self.n_counted)
 
     def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
         """Return the sums of some statistics over the rows."""
@@ -187,8 +188,6 @@ class Predictions:
 
 class ChunkedPredictions:
     """Predictions in chunks: sums are of all rows, what needs an order is of a sample."""
-
-    n_counted = None
 
     def __init__(self, chunks: Chunks, classes: Labels, kind: str) -> None:
         self._chunks, self.classes, self._kind = chunks, classes, kind
@@ -207,10 +206,8 @@ class ChunkedPredictions:
         # As many rows as were kept: those that they stand for make no interval shorter.
         unit = 1.0 if batch.unit is None else float((batch.weight / batch.unit).sum())
         weight = batch.weight if batch.unit is None else batch.weight * (unit / batch.weight.sum())
-        n_counted = None if sample.is_complete else sample.n_rows
-        return Predictions(
-            batch.probabilities(), batch.class_index, weight, self.classes, n_counted
-        )
+        parts = batch.probabilities(), batch.class_index, weight, self.classes
+        return Predictions(*parts, None if sample.is_complete else sample.n_rows)
 
     def in_memory(self) -> Predictions:
         """Return the rows, or a sample of them."""
@@ -277,7 +274,8 @@ def source_of(
     if isinstance(y_true, Predictions):
         if any(given is not None for given in (y_proba, sample_weight, classes, pos_label)):
             raise errors.ParameterError(
-                "Predictions have labels, weights and classes of their own; pass nothing else"
+                "Predictions have labels, weights and classes of their own; pass nothing else",
+                argument="y_true",
             )
         return y_true
     if isinstance(y_true, Chunks):
@@ -316,23 +314,6 @@ def read_predictions(
     return Predictions(batch.scores, batch.class_index, batch.weight, batch.classes)
 
 
-def read_pair(
-    y_true: object,
-    y_proba: object,
-    y_calibrated: object,
-    options: tuple[object, object, Label | None],
-) -> tuple[Predictions, Predictions]:
-    """Return the same rows before and after calibration."""
-    first = read_predictions(y_true, y_proba, *options)
-    second = read_predictions(y_true, y_calibrated, *options, MetricArguments("y_calibrated"))
-    if not np.array_equal(first.classes, second.classes):
-        raise errors.ShapeError(
-            f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
-            f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
-        )
-    return first, second
-
-
 def _positive_last(
     y_true: object, classes: object, pos_label: Label | None, kind: str, named: MetricArguments
 ) -> Labels:
@@ -341,7 +322,9 @@ def _positive_last(
     if kind != "positive":
         raise errors.ParameterError(
             f"pos_label={label} names the class of a single column, but {named.scores} has several "
-            "columns; pass the column of that class alone"
+            "columns; pass the column of that class alone",
+            argument="pos_label",
+            value=pos_label,
         )
     n_rows = len(y_true) if hasattr(y_true, "__len__") else 0
     with errors.naming(named):
@@ -349,7 +332,9 @@ def _positive_last(
     place = np.flatnonzero(known == pos_label)
     if len(place) != 1:
         raise errors.ParameterError(
-            f"pos_label={label} is not one of the classes {errors.some_in_words(known)}"
+            f"pos_label={label} is not one of the classes {errors.some_in_words(known)}",
+            argument="pos_label",
+            value=pos_label,
         )
     return known if place[0] == 1 else known[::-1]
 
@@ -364,7 +349,9 @@ def column_of(classes: Labels, kind: object) -> int | None:
     if len(matches) != 1:
         raise errors.ParameterError(
             f"kind={errors.in_words(kind)} is neither 'confidence' nor one of the classes "
-            f"{errors.some_in_words(classes)}"
+            f"{errors.some_in_words(classes)}",
+            argument="kind",
+            value=kind,
         )
     return int(matches[0])
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.console import Console
-    from rich.progress import Progress
 
 SILENCE = 2.0  # seconds without a word before a command shows a bar
 LINE_EVERY = 60.0  # seconds between two lines where there is no terminal, as in the log of a night
@@ -47,7 +46,21 @@ def progress_bar(
         if bar is None and time.monotonic() >= last_word + (SILENCE if is_terminal else LINE_EVERY):
             last_word = time.monotonic()
             if is_terminal:
-                bar = _start(console)
+                # Only those who wait pay for it: loading it takes as long as many a command.
+                from rich import progress as columns
+                from rich.console import Console
+
+                bar = columns.Progress(
+                    columns.TextColumn("{task.description}", markup=False),
+                    columns.BarColumn(),
+                    columns.MofNCompleteColumn(),
+                    columns.TimeElapsedColumn(),
+                    console=console or Console(stderr=True),
+                    transient=True,
+                    redirect_stdout=False,  # where calibrated rows may go
+                )
+                bar.add_task("", total=None)
+                bar.start()
             else:
                 of_all = "" if total is None else f" of {total:,.0f}"
                 line = f"calibrant: {words}: {done:,.0f}{of_all}"
@@ -60,23 +73,3 @@ def progress_bar(
     finally:
         if bar is not None:
             bar.stop()
-
-
-def _start(console: Console | None) -> Progress:
-    """Start a bar, which is wiped away at its end."""
-    # Only those who wait pay for it: loading it takes as long as many a command.
-    from rich import progress as columns
-    from rich.console import Console
-
-    bar = columns.Progress(
-        columns.TextColumn("{task.description}", markup=False),
-        columns.BarColumn(),
-        columns.MofNCompleteColumn(),
-        columns.TimeElapsedColumn(),
-        console=console or Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,  # where calibrated rows may go
-    )
-    bar.add_task("", total=None)
-    bar.start()
-    return bar

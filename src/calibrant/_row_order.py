@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
-    from calibrant._types import Bools, Floats, Wholes
+    from calibrant._types import Array, Bools, Floats, Wholes
 
     Order = tuple[Wholes, Bools]
 
@@ -93,7 +93,7 @@ def lay_thresholds(below: Floats, above: Floats) -> Floats:
     return thresholds
 
 
-def order_rows(*keys: NDArray[Any]) -> Order:
+def order_rows(*keys: Array) -> Order:
     """Sort rows by keys, the first of which counts most, and the second of which are hashes.
 
     Returns the order, and whether the first two keys of each row in it differ from those of the row
@@ -135,55 +135,32 @@ def sample_rows(scores: Floats, kind: str, most: int) -> Bools:
     return chosen
 
 
-def group_rows(scores: Floats, kind: str, class_index: Wholes | None) -> Wholes:
-    """Group of each row: rows of equal rounded logarithms, and a label of the same, share it.
-
-    Groups are numbered by the hash, those of one rounded label after the other. Without labels,
-    rows share a group whatever their labels, and go by their rounded scales.
-    """
-    n_rows, n_classes = scores.shape
-    if class_index is None:
-        class_index = np.full(n_rows, n_classes)  # of the scale
-    codes, hashes = _rounded(scores, kind, class_index)
-    order, fresh = order_rows(codes[np.arange(n_rows), class_index], hashes)
-    group = np.empty(n_rows, dtype=np.int64)
-    group[order] = np.cumsum(fresh) - 1
-    return group
-
-
-def deal_rows(
-    batch: SimplexBatch, n_folds: int, *, stratify: bool = True
-) -> tuple[Wholes, Wholes, Floats]:
-    """Row, fold and weight of all that ``deal_shares`` deals."""
-    share, _ = deal_shares(batch, n_folds, stratify=stratify)
-    row, fold = np.nonzero(share)
-    return row, fold, share[row, fold]
-
-
-def deal_shares(
-    batch: SimplexBatch, n_folds: int, *, stratify: bool = True
-) -> tuple[Floats, Wholes]:
+def deal_shares(batch: SimplexBatch, n_folds: int) -> tuple[Floats, Wholes]:
     """Weight of each row in each fold, to which they are dealt at random, and group of each row.
 
     A row of w repetitions is dealt as floor(w) of them and one of what is left, each to a fold
     drawn for it alone: rows of equal scores are in all folds, with about the same frequency of
-    labels. The random number of a repetition is a hash of its group (see ``group_rows``) and of its
-    number there, which neither the order of rows nor that of columns changes. If ``stratify``,
-    every fold has as many repetitions of a class as any other fold, up to one. Where rows have
-    groups, those of a group are dealt to one fold, see ``deal_groups``.
+    labels. The random number of a repetition is a hash of its group (rows of equal rounded
+    logarithms and a label of the same) and of its number there, which neither the order of rows nor
+    that of columns changes. Every fold has as many repetitions of a class as any other fold, up to
+    one. Where rows have groups of their own, those of a group are dealt to one fold, see
+    ``deal_groups``.
     """
     scores, index, weight = batch.scores, batch.class_index, batch.weight
     if batch.group is not None:
         fold = deal_groups(batch, n_folds)
         return weight[:, None] * (fold[:, None] == np.arange(n_folds)), batch.group
     n_rows, unit = batch.n_rows, 1.0 if batch.unit is None else batch.unit
-    group = group_rows(scores, batch.kind, index if stratify else None)
-    strata = index if stratify else np.zeros(n_rows, dtype=np.int64)
+    codes, hashes = _rounded(scores, batch.kind, index)
+    by_code, fresh = order_rows(codes[np.arange(n_rows), index], hashes)
+    del codes  # half as large as the scores
+    group = np.empty(n_rows, dtype=np.int64)
+    group[by_code] = np.cumsum(fresh) - 1
     # Rows of one group are equal but for rounding, or are each other's permutations.
     own = scores[np.arange(n_rows), index]
-    order = np.lexsort((weight, own, group, strata))
+    order = np.lexsort((weight, own, group, index))
     share = np.empty((n_rows, n_folds))
-    share[order] = _deal_weights(group[order], strata[order], (weight / unit)[order], n_folds)
+    share[order] = _deal_weights(group[order], index[order], (weight / unit)[order], n_folds)
     share *= np.reshape(unit, (-1, 1))
     return share, group
 

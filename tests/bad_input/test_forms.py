@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bad_input.holders import HOLDERS, LABELS, WEIGHTS, read_only
 from bad_input.promises import (
+    HOLDERS,
+    LABELS,
     NAMES,
+    WEIGHTS,
     assert_distributions,
     bits,
     each_kind,
@@ -15,6 +17,7 @@ from bad_input.promises import (
     fitted,
     fresh,
     good,
+    read_only,
     same_fit,
     unbounded,
 )

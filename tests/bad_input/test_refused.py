@@ -15,17 +15,19 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from bad_input.holders import COLUMNS, DeviceTensor, pa
 from bad_input.promises import (
     CALIBRATORS,
+    COLUMNS,
     LETTERS,
     NAMES,
     AnyCalibrator,
+    DeviceTensor,
     fitted,
     fresh,
     good,
     mild,
     new_names,
+    pa,
     refused,
     same_fit,
     state,
@@ -217,14 +219,26 @@ def test_bad_scores_are_refused_at_predict(case):
         use(AnyCalibrator, "predict_proba", given, kind, **options)
 
 
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_bad_scores_are_refused_at_fit_which_leaves_what_was_fitted(case):
+ARGUMENTS = {
+    "scores": (SCORES, lambda given: (given, Y)),
+    "labels": (LABELS, lambda given: (P, given)),
+    "weights": (WEIGHTS, lambda given: (P, LETTERS[Y], given)),
+}
+CASES = {
+    f"{name}: {words}": (case, arguments)
+    for name, (cases, arguments) in ARGUMENTS.items()
+    for words, case in cases.items()
+}
+
+
+@pytest.mark.parametrize(("case", "arguments"), CASES.values(), ids=CASES)
+def test_bad_input_is_refused_at_fit_which_leaves_what_was_fitted(case, arguments):
     """To the bit: every attribute, and what it predicts."""
     given, error, parts, kind, options = read(case)
     estimator = deepcopy(fitted(AnyCalibrator, kind)).set_params(**options)
     other, before = deepcopy(estimator), state(estimator)
     with refused(error, *parts):
-        estimator.fit(given, Y)
+        estimator.fit(*arguments(given))
     assert state(estimator) == before
     assert same_fit(estimator, other, fresh(kind))
 
@@ -234,26 +248,6 @@ def test_a_bad_cell_is_named_by_its_row_in_the_whole_matrix(monkeypatch):
     monkeypatch.setattr(simplex, "CHUNK_BYTES", 1000)
     with refused(errors.NonFiniteError, "scores[195, 1]", "nan", MEND):
         use(AnyCalibrator, "predict_proba", put((195, 1), np.nan))
-
-
-@pytest.mark.parametrize("case", LABELS.values(), ids=LABELS)
-def test_bad_labels_are_refused(case):
-    given, error, parts, _, options = read(case)
-    estimator = deepcopy(fitted(AnyCalibrator)).set_params(**options)
-    before = state(estimator)
-    with refused(error, *parts):
-        estimator.fit(P, given)
-    assert state(estimator) == before
-
-
-@pytest.mark.parametrize("case", WEIGHTS.values(), ids=WEIGHTS)
-def test_bad_weights_are_refused(case):
-    given, error, parts, *_ = read(case)
-    estimator = deepcopy(fitted(AnyCalibrator))
-    before = state(estimator)
-    with refused(error, *parts):
-        estimator.fit(P, LETTERS[Y], given)
-    assert state(estimator) == before
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (5, 0), (0, 0), (0,)])

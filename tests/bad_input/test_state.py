@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bad_input.holders import read_only
 from bad_input.promises import (
     LETTERS,
     as_kind,
@@ -18,6 +17,7 @@ from bad_input.promises import (
     fresh,
     good,
     mild,
+    read_only,
     refused,
     same_fit,
     state,

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant import FlattenedIsotonic, errors, model_file
+from calibrant import AutoCalibrator, FlattenedIsotonic, TemperatureScaling, errors, model_file
 from calibrant._calibrators import methods
 from calibrant._cli.main import cli
+from calibrant._cli.reading import outline
 from calibrant.metrics import ranked_probability_score
 from conftest import needs_pages, simulate
 
@@ -62,9 +63,13 @@ def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, call):
     assert numbers["n_resamples"] == 30
     assert round(151 * numbers["p_value"]) == pytest.approx(151 * numbers["p_value"])
     assert numbers["shares"]["classes"] == ["a", "b"]
-    assert call("evaluate", file, "--resamples", "0", "--json").json["p_value"] is None
+    found = call("evaluate", file, "--resamples", "0", "--json", "--ordered").json
+    score = found["ranked_probability_score"]["value"]
+    assert score == pytest.approx(ranked_probability_score(y, proba))
+    assert found["p_value"] is None
     shown = call("evaluate", file, "--resamples", "0").out
     assert "interval" not in shown
+    assert "RPS" not in shown
     assert "pos-ECE" in shown
 
 
@@ -80,7 +85,24 @@ def test_compare_prints_a_verdict_and_writes_a_page(files, call):
     assert [method["method"] for method in found["methods"]] == ["uncalibrated", "ts"]
 
 
-def test_debug_shows_the_traceback(files, call):
+def test_skipped_rows_warnings_and_tracebacks_are_lines_of_the_command(files, monkeypatch, call):
+    p, _ = simulate(50, 4)
+    p[7, 2] = np.nan
+    np.save(files / "bad.npy", p)
+    words = ["apply", files / "m.calibrant", files / "bad.npy", "-o", files / "b.npy"]
+    said = call(*words, "--on-bad-row", "skip", "--json")
+    assert re.search(r"bad rows left out: 1; .*bad\.npy, row 7 \(from 0\)", said.err)
+    assert said.json["rows"] == len(np.load(files / "b.npy")) == 49
+
+    def describe(_):
+        warnings.warn("look [/b]", errors.CalibrantWarning, stacklevel=1)
+        return {}
+
+    monkeypatch.setattr(model_file, "describe", describe)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        told = call("inspect", files / "m.calibrant").err
+    assert told == "calibrant: warning: look [/b]\n"
     assert "Traceback" in call("--debug", "evaluate", files / "nothing.csv", code=3).err
 
 
@@ -93,18 +115,6 @@ def test_fit_says_that_it_did_not_converge(files, monkeypatch, call):
     shown = call("fit", files / "val.npz", "-m", "vs", "-o", files / "stuck", "--json")
     assert "warning" in shown.err
     assert shown.json["converged"] is False
-
-
-def test_bad_rows(files, call):
-    p, _ = simulate(50, 4)
-    p[7, 2] = np.nan
-    np.save(files / "bad.npy", p)
-    words = ["apply", files / "m.calibrant", files / "bad.npy", "-o", files / "b.npy"]
-    assert "bad.npy, row 7 (from 0), column 2 is nan" in call(*words, code=3).err
-    assert not (files / "b.npy").exists()
-    said = call(*words, "--on-bad-row", "skip", "--json")
-    assert re.search(r"bad rows left out: 1; .*bad\.npy, row 7 \(from 0\)", said.err)
-    assert said.json["rows"] == len(np.load(files / "b.npy")) == 49
 
 
 def spawn(*arguments, **options):
@@ -132,33 +142,6 @@ def test_a_module_that_is_not_installed_is_named_with_its_extra(tmp_path, module
     assert f"needs {module}; install it with: pip install 'calibrant[cli]'" in done.stderr
     assert "or in a clone: pip install '.[cli]'" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_names_are_not_markup(tmp_path, call):
-    home = tmp_path / "dir[" / "b]"
-    home.mkdir(parents=True)
-    p, y = simulate(300, 2)
-    names = ["[/x]", "[bold]y"]
-    file, model = home / "v.csv", home / "m.calibrant"
-    pd.DataFrame(p, columns=names).assign(label=np.array(names)[y]).to_csv(file, index=False)
-    words = [["evaluate", file], ["fit", file, "-m", "ts", "-o", model]]
-    words += [["apply", model, file, "-o", home / "o.csv"], ["inspect", model]]
-    shown = "".join(call(*own).out for own in words)
-    for name in ("dir[/b]/v.csv", "dir[/b]/m.calibrant", "dir[/b]/o.csv", "[/x]"):
-        assert name in shown
-    assert "dir[/b]/none.csv" in call("evaluate", home / "none.csv", code=3).err
-
-
-def test_warnings_are_lines_of_the_command(files, monkeypatch, call):
-    def describe(_):
-        warnings.warn("look [/b]", errors.CalibrantWarning, stacklevel=1)
-        return {}
-
-    monkeypatch.setattr(model_file, "describe", describe)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        told = call("inspect", files / "m.calibrant").err
-    assert told == "calibrant: warning: look [/b]\n"
 
 
 def test_a_closed_pipe_is_a_quiet_end(files):
@@ -222,11 +205,6 @@ def test_stated_confidences_show_the_share_of_right_answers(tmp_path, call):
     shown = call("evaluate", file, "--resamples", "20").out
     assert f"Right answers: {right.mean():.2%} " in shown
     assert "accuracy" not in shown
-    found = call("evaluate", file, "--resamples", "20", "--json").json
-    share = found["right_answers"]
-    assert share["value"] == pytest.approx(right.mean())
-    assert share["low"] < share["value"] < share["high"]
-    assert "accuracy" not in found
     words = ["compare", file, "--split", "0.5", "--methods", "ts"]
     shown = call(*words, "--report", tmp_path / "r.html").out
     assert "Right answers: 7" in shown
@@ -247,18 +225,12 @@ def test_a_reversed_rare_class_is_seen_and_named(tmp_path, call):
     pd.DataFrame({"p": 1 / (1 + np.exp(9 + z)), "label": y}).to_csv(file, index=False)
     words = ["evaluate", file, "--scores", "positive", "--resamples", "20"]
     shown = " ".join(call(*words).out.split())
-    assert "it is not calibrated." in shown
-    assert "The predictions are reversed: AUC 0." in shown
-    for title in ("AUC", "predicted/observed", "slope", "intercept"):
-        assert title in shown
-    errors_found = []
-    for strategy in ("uniform", "quantile"):
-        found = call(*words, "--strategy", strategy, "--json").json
-        assert found["strategy"] == strategy
-        assert found["binary"]["findings"] == ["reversed"]
-        assert found["p_value"] < 0.03
-        errors_found.append(found["positive_ece"]["value"])
-    assert errors_found[0] < 0.5 * errors_found[1]
+    for text in ("it is not calibrated.", "The predictions are reversed: AUC 0.", "slope"):
+        assert text in shown
+    wide, even = (call(*words, "--strategy", own, "--json").json for own in ("uniform", "quantile"))
+    assert (wide["strategy"], even["strategy"]) == ("uniform", "quantile")
+    assert wide["binary"]["findings"] == even["binary"]["findings"] == ["reversed"]
+    assert wide["positive_ece"]["value"] < 0.5 * even["positive_ece"]["value"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits of the size of files are POSIX's")
@@ -277,12 +249,53 @@ def test_a_file_that_cannot_be_written_whole_is_named(files, tmp_path, call, nam
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.usefixtures("sizes")
-def test_evaluate_ordered_classes(tmp_path, call):
-    proba, y = simulate(300, 3)
-    file = tmp_path / "p.csv"
-    pd.DataFrame(proba, columns=["0", "1", "2"]).assign(label=y).to_csv(file, index=False)
-    found = call("evaluate", file, "--resamples", "0", "--json", "--ordered").json
-    score = found["ranked_probability_score"]["value"]
-    assert score == pytest.approx(ranked_probability_score(y, proba))
-    assert "RPS" not in call("evaluate", file, "--resamples", "0").out
+def documented(command):
+    """Fields that the page names for a command."""
+    head = "| command | fields |"
+    table = DOCS.read_text().split(head)[1].split("\n\n")[0]  # an empty line ends it
+    line = next(li for li in table.splitlines() if li.startswith(f"| `{command}` |"))
+    return set(re.findall(r"`(\w+)`", line.split("|")[2]))
+
+
+@needs_pages
+def test_every_command_prints_what_the_page_says(files, tmp_path, call):
+    model, val = tmp_path / "m.calibrant", files / "val.npz"
+    for words in (
+        ("fit", val, "-m", "vs", "-o", model),
+        ("evaluate", val),
+        ("apply", model, val, "-o", tmp_path / "out.csv"),
+        ("compare", val, "--split", "0.5", "--methods", "ts"),
+        ("inspect", model),
+        ("monitor", model, val, "--state", tmp_path / "state.json"),
+    ):
+        found = call(*words, "--json")
+        assert "NaN" not in found.out
+        found = found.json
+        assert found["version"] == 1
+        assert documented(words[0]) == found.keys() - {"version"}, words[0]
+    assert documented("export")
+    assert documented("study")
+
+
+def test_facts_stand_in_short_lines_and_parts_are_indented(tmp_path):
+    model_file.save(AutoCalibrator(cv=2).fit(*simulate(600, 4)), tmp_path / "m")
+    found = model_file.describe(tmp_path / "m")
+    lines = outline(found)
+    assert lines[0] == "method: auto"
+    assert lines[-1] == f"sha256: {found['sha256']}"
+    assert max(map(len, lines)) <= 130
+    assert not any(sign in "\n".join(lines) for sign in ("{", "None", "nan"))
+    heads = [place for place, line in enumerate(lines) if line.startswith("parts ")]
+    assert [lines[place + 1] for place in heads] == [
+        f"  role: {part['role']}" for part in found["parts"]
+    ]
+
+
+def test_many_classes_are_cut_and_names_cannot_leave_their_line(tmp_path):
+    names = np.array([f"class\n\x1b[2J {i:03d}" for i in range(30)])
+    scores, y = simulate(600, 30)
+    model_file.save(TemperatureScaling(classes=names).fit(scores, names[y]), tmp_path / "m")
+    lines = outline(model_file.describe(tmp_path / "m"))
+    assert not any("\x1b" in line or "\n" in line for line in lines)
+    assert any(line.startswith("classes: ") and line.endswith(", ...]") for line in lines)
+    assert "n_classes: 30" in lines

@@ -41,7 +41,10 @@ def test_a_sample_is_told(days, tmp_path, call, monkeypatch):
     assert "fitted to 200 of 1,500 rows, sampled by content" in call("inspect", out).out
     found = call("fit", days, "-m", "ts", "-o", out, "--json").json
     assert (found["rows"], found["rows_read"]) == (200, 1500)
-    text = " ".join(call("evaluate", days).out.split())
+    (days / "notes.txt").touch()
+    told = call("evaluate", days)
+    assert "5 tables read; ignored 'notes.txt'" in told.err
+    text = " ".join(told.out.split())
     assert "1500 rows, 3 classes" in text
     assert "intervals of errors are of 200 rows, sampled by content." in text
 
@@ -81,22 +84,16 @@ def test_a_bad_row_leaves_nothing_half_written(days, tmp_path, call):
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
-def test_apply_to_a_directory(days, tmp_path, call):
-    out = tmp_path / "model"
-    call("fit", days, "-m", "ts", "-o", out)
-    text = call("apply", out, days, "-o", tmp_path / "done").out
-    assert "1,500 rows" in text
-    found = pd.concat(pd.read_parquet(tmp_path / "done" / f"{i}.parquet") for i in range(5))
-    assert (found[NAMES].to_numpy() == predictions(out)).all()
-    assert found["label"].tolist() == FRAME["label"].tolist()
-    assert "File exists" in call("apply", out, days, "-o", tmp_path / "done", code=3).err
-
-
-def test_apply_checks_the_scores_of_all_files_together(days, tmp_path, call):
-    out = tmp_path / "model"
+def test_apply_to_a_directory_checks_the_scores_of_all_files_together(days, tmp_path, call):
+    out, done = tmp_path / "model", tmp_path / "done"
     call("fit", days, "-m", "ts", "-o", out)
     words = ["apply", out, days, "--check", "-o"]
-    assert "\nno alarm: The new scores look like" in call(*words, tmp_path / "done").out
+    text = call(*words, done).out
+    assert "1,500 rows\nno alarm: The new scores look like" in text
+    found = pd.concat(pd.read_parquet(done / f"{i}.parquet") for i in range(5))
+    assert (found[NAMES].to_numpy() == predictions(out)).all()
+    assert found["label"].tolist() == FRAME["label"].tolist()
+    assert "File exists" in call("apply", out, days, "-o", done, code=3).err
     found = call(*words, tmp_path / "again", "--json").json["check"]
     check = model_file.load(out).check(FRAME[NAMES])
     assert found == pytest.approx(check.to_dict(), rel=1e-9)
@@ -142,22 +139,3 @@ def test_memory_does_not_grow_with_the_rows_of_a_directory(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     # malloc keeps some tens of megabytes more or less, by what came in which order.
     assert int(done.stdout.splitlines()[-1]) < 100
-
-
-def assert_same_numbers(first, second):
-    """Values agree in all digits; intervals of means have another variance in chunks."""
-    a, b = (pd.json_normalize(own) for own in (first, second))
-    ends = [name for name in a if name.endswith((".low", ".high"))]
-    pd.testing.assert_frame_equal(a.drop(columns=ends), b.drop(columns=ends), rtol=1e-9)
-    pd.testing.assert_frame_equal(a[ends], b[ends], rtol=5e-3)
-
-
-def test_evaluate_a_directory(days, tmp_path, call):
-    FRAME.to_parquet(tmp_path / "all.parquet")
-    far = call("evaluate", days, "--json").json
-    near = call("evaluate", tmp_path / "all.parquet", "--json").json
-    assert far.keys() == near.keys()
-    assert (far.pop("source"), near.pop("source")) == (str(days), str(tmp_path / "all.parquet"))
-    assert_same_numbers(far, near)
-    assert far["n_rows"] == 1500
-    assert "p = 0.0" in call("evaluate", days).out

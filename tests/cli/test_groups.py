@@ -54,20 +54,27 @@ def by_python(frame, names, new=None, new_names=None):
 
 
 @pytest.mark.parametrize(
-    "names",
-    [["true", "false"], ["12345678901234567890", "2"], ["1e3", "7"], ["3.5", "4"], ["01", "1"]],
+    ("names", "new"),
+    [
+        *((names, names) for names in (["true", "false"], ["12345678901234567890", "2"])),
+        *((names, names) for names in (["1e3", "7"], ["3.5", "4"], ["01", "1"])),
+        (["101", "102", "other"], ["101", "102"]),
+        (["101", "102"], ["101", "other"]),
+    ],
 )
-def test_apply_finds_the_groups_of_the_fit_whatever_they_look_like(call, tmp_path, names):
-    frame = make(names)
-    model = fit(call, tmp_path, frame)
+def test_apply_finds_the_groups_of_the_fit_whatever_they_look_like(call, tmp_path, names, new):
+    """And whatever other groups are there."""
+    frame, fresh = make(names), make(new)
+    model, path = fit(call, tmp_path, frame), tmp_path / "new.csv"
     assert model_file.load(model).groups_.tolist() == sorted(names)
-    out, wanted = tmp_path / "out.csv", by_python(frame, frame["group"])
-    call("apply", model, tmp_path / "val.csv", "--groups", "group", "-o", out)
-    np.testing.assert_allclose(pd.read_csv(out)[SCORES], wanted, rtol=1e-12)
-    words = ["--groups", "group", "-o", tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv")]
-    call("decide", model, tmp_path / "val.csv", *words)
-    found = call("evaluate", tmp_path / "val.csv", "--groups", "group", "--json").json
-    assert {own["group"] for own in found["by_group"]["rows"]} == set(names)
+    fresh.to_csv(path, index=False)
+    words = [model, path, "--groups", "group", "-o"]
+    call("apply", *words, tmp_path / "out.csv")
+    wanted = by_python(frame, frame["group"], fresh, fresh["group"])
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
+    call("decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv"))
+    found = call("evaluate", path, "--groups", "group", "--json").json
+    assert {own["group"] for own in found["by_group"]["rows"]} == {*new}
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".jsonl", ".parquet", ".arrow", ".csv"])
@@ -171,18 +178,3 @@ def test_a_fit_by_group_is_monitored_by_group(call, tmp_path):
     model = fit(call, tmp_path, make(["a", "b"]))
     words = ["monitor", model, tmp_path / "val.csv", "--ignore", "group", "--state"]
     assert "--groups" in call(*words, tmp_path / "state.json", code=2).err
-
-
-@pytest.mark.parametrize(
-    ("names", "new"),
-    [(["101", "102", "other"], ["101", "102"]), (["101", "102"], ["101", "other"])],
-)
-def test_the_names_of_groups_do_not_depend_on_what_else_is_there(call, tmp_path, names, new):
-    frame, fresh = make(names), make(new)
-    model = fit(call, tmp_path, frame)
-    fresh.to_csv(tmp_path / "new.csv", index=False)
-    words = [model, tmp_path / "new.csv", "--groups", "group", "-o"]
-    call("apply", *words, tmp_path / "out.csv")
-    wanted = by_python(frame, frame["group"], fresh, fresh["group"])
-    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
-    call("decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv"))

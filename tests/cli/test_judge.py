@@ -1,7 +1,5 @@
 """``calibrant judge``: one file with blank labels, groups, pairs and plans."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,24 +13,15 @@ def home(tmp_path_factory):
     rng, home = np.random.default_rng(0), tmp_path_factory.mktemp("judge")
     n = 400
     grade = rng.integers(1, 6, n)
-    judged = np.clip(grade + rng.integers(-1, 2, n), 1, 5)
+    frame = pd.DataFrame({"model": np.repeat(["a", "b"], n // 2)})
+    frame["question"] = np.tile(np.arange(n // 2), 2)
+    frame["text"] = [f"answer {i}, in words" for i in range(n)]
+    frame["judge"] = np.clip(grade + rng.integers(-1, 2, n), 1, 5)
     is_graded = rng.random(n) < 0.3
-    frame = pd.DataFrame(
-        {
-            "model": np.repeat(["a", "b"], n // 2),
-            "question": np.tile(np.arange(n // 2), 2),
-            "text": [f"answer {i}, in words" for i in range(n)],
-            "judge": judged,
-            "human": pd.array(np.where(is_graded, grade, -1), dtype="Int64"),
-        }
-    )
-    frame.loc[~is_graded, "human"] = pd.NA
+    frame["human"] = pd.Series(grade, dtype="Int64").where(is_graded)
     frame.to_csv(home / "all.csv", index=False)
     frame.to_parquet(home / "all.parquet")
-    with (home / "all.jsonl").open("w") as out:
-        for row in frame.to_dict("records"):
-            row["human"] = None if pd.isna(row["human"]) else int(row["human"])
-            out.write(json.dumps(row) + "\n")
+    frame.to_json(home / "all.jsonl", orient="records", lines=True)
     frame[is_graded].to_csv(home / "graded.csv", index=False)
     frame[~is_graded].to_csv(home / "others.csv", index=False)
     return home
@@ -68,14 +57,10 @@ def test_scores_may_have_blank_labels(tmp_path, call):
     label = np.where(np.arange(300) % 4 == 0, label, None)
     frame = pd.DataFrame(p, columns=names).assign(label=label)
     frame.to_csv(tmp_path / "all.csv", index=False)
-    with (tmp_path / "all.jsonl").open("w") as out:
-        for row, own in zip(p.tolist(), label, strict=True):
-            probs = dict(zip(names.tolist(), row, strict=True))
-            out.write(json.dumps({"probs": probs, "label": own}) + "\n")
-    found = [
-        call("judge", tmp_path / name, "--values", "0,1,0.5", "--json").json
-        for name in ("all.csv", "all.jsonl")
-    ]
+    records = pd.DataFrame({"probs": frame[names].to_dict("records"), "label": label})
+    records.to_json(tmp_path / "all.jsonl", orient="records", lines=True)
+    words = ["--values", "0,1,0.5", "--json"]
+    found = [call("judge", tmp_path / f"all.{own}", *words).json for own in ("csv", "jsonl")]
     assert found[0]["n_labelled"] == 75
     assert found[0]["mean"] == found[1]["mean"]
     exact = calibrate_judge(label, p, classes=names, values=[0, 1, 0.5])
@@ -88,15 +73,18 @@ def test_groups_are_compared_on_the_same_questions(home, tmp_path, call):
     words = (*USUAL, "--groups", "model", "--items", "question")
     found = call("judge", home / "all.csv", *words, "-o", tmp_path / "means.csv")
     human, judged, frame = columns(home)
-    exact = compare_judged(
-        human, judged, frame["model"], items=frame["question"], classes=[1, 2, 3, 4, 5]
-    )
+    items, classes = frame["question"], [1, 2, 3, 4, 5]
+    exact = compare_judged(human, judged, frame["model"], items=items, classes=classes)
     assert found.out.strip() == repr(exact)
     means = pd.read_csv(tmp_path / "means.csv")
     assert means["mean"].tolist() == pytest.approx([mean.value for mean in exact.means])
     shown = call("judge", home / "all.csv", *words, "--json").json
     assert shown["pairs"] == [list(exact.pairs[0])]
     assert shown["differences"][0] == pytest.approx(exact.differences[0]._asdict())
+    frame.assign(model="a").to_csv(tmp_path / "one.csv", index=False)
+    one = call("judge", tmp_path / "one.csv", *words).out
+    assert "difference" not in one  # of a single group there are none
+    assert len(one.splitlines()) == 2
 
 
 def test_pairs_are_calibrated_and_ranked(tmp_path, call):
@@ -105,14 +93,10 @@ def test_pairs_are_calibrated_and_ranked(tmp_path, call):
     second = (first + rng.integers(1, 3, 300)) % 3
     truth = np.where(rng.random(300) < 1 / (1 + np.exp(second - first)), "A", "B").astype(object)
     truth[::9] = "tie"
-    frame = pd.DataFrame(
-        {
-            "left": np.array(list("xyz"))[first],
-            "right": np.array(list("xyz"))[second],
-            "judge": np.where(rng.random(300) < 0.7, truth, "A"),
-            "human": np.where(rng.random(300) < 0.4, truth, None),
-        }
-    )
+    names = np.array(list("xyz"))
+    frame = pd.DataFrame({"left": names[first], "right": names[second]})
+    frame["judge"] = np.where(rng.random(300) < 0.7, truth, "A")
+    frame["human"] = np.where(rng.random(300) < 0.4, truth, None)
     frame.to_csv(tmp_path / "pairs.csv", index=False)
     words = ("--grade", "judge", "--label-column", "human", "--pairs", "left,right")
     found = call("judge", tmp_path / "pairs.csv", *words, "-o", tmp_path / "out.csv")

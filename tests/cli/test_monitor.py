@@ -15,7 +15,7 @@ from calibrant._cli.main import run
 from calibrant._drawing import RED
 from calibrant.model_file import save
 from calibrant.monitor import CalibrationMonitor
-from monitor.streams import honest, shifted
+from monitor.streams import calibrated, shifted
 
 NAMES = np.array(["ant", "bee", "cow"])
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarni
 def home(tmp_path):
     """A model, and days of which the last is wrong."""
     rng = np.random.default_rng(0)
-    p, y = honest(rng, 20_000, 3)
+    p, y = calibrated(rng, 20_000, 3)
     save(TemperatureScaling().fit(p, NAMES[y]), tmp_path / "model.calibrant")
     for day, power in (("monday", 1.0), ("tuesday", 1.0), ("wednesday", 0.4)):
         p, y = shifted(rng, 1500, 3, power=power)
@@ -35,13 +35,7 @@ def home(tmp_path):
         table["when"] = pd.date_range("2026-01-05", periods=1500, freq="min")
         table.to_parquet(tmp_path / f"{day}.parquet")
         table.drop(columns="label").to_csv(tmp_path / f"{day}-unlabelled.csv", index=False)
-        np.savez(
-            tmp_path / f"{day}.npz",
-            probs=p,
-            labels=y,
-            classes=NAMES,
-            region=table["region"].to_numpy(str),
-        )
+        np.savez(tmp_path / f"{day}.npz", probs=p, labels=y, classes=NAMES)
     return tmp_path
 
 
@@ -83,23 +77,19 @@ def test_a_file_sorted_by_label_is_no_alarm(call, home):
     assert by_label["log_e_value"] == pytest.approx(as_it_was["log_e_value"])
 
 
-def test_without_labels(call):
+def test_without_labels(call, home, capsys):
+    files = [home / "model.calibrant", home / "monday-unlabelled.csv", "--state", home / "s.json"]
+    words = ["--ignore", "region", "--time-column", "when"]
+    assert run(["monitor", *map(str, files), *words]) == 0
+    out = capsys.readouterr().out  # no row was counted before
+    assert "0 rows counted" in out
+    assert "expected accuracy, new rows" in out
     call("monday.parquet", "--ignore", "region,when")
     code, found, _ = call("tuesday-unlabelled.csv", "--ignore", "region,when")
     assert (code, found["n_rows"], found["unlabelled"]["n_rows"]) == (0, 1500, 1500)
     assert found["unlabelled"]["accuracy"] == pytest.approx(0.68, abs=0.03)
     assert np.sum(found["unlabelled"]["confusion"]) == pytest.approx(1500)
     assert found["unlabelled"]["check"]["n_rows"] == 1500
-
-
-def test_a_table_of_rows_without_labels_alone(home, capsys):
-    words = ["--state", home / "s.json", "--ignore", "region", "--time-column", "when"]
-    files = [home / "model.calibrant", home / "monday-unlabelled.csv"]
-    assert run(["monitor", *map(str, (*files, *words))]) == 0
-    out = capsys.readouterr().out
-    assert "0 rows counted" in out
-    assert "no labelled rows to compare" in out
-    assert "expected accuracy, new rows" in out
 
 
 def test_a_day_counts_once(call):
@@ -130,10 +120,12 @@ def test_a_file_is_known_by_its_path_and_bytes(call, home):
     assert call("copy.parquet", "--ignore", "region,when")[1]["repeated"]
 
 
-def test_the_rows_of_another_model_are_refused(call, home):
+def test_another_promise_and_the_rows_of_another_model_are_refused(call, home):
     call("monday.npz")
+    code, found, _ = call("tuesday.npz", "--alpha", "0.5")
+    assert (code, "started with --alpha 0.01" in found["error"]["message"]) == (2, True)
     before = (home / "state.json").read_bytes()
-    p, y = honest(np.random.default_rng(5), 2000, 3)
+    p, y = calibrated(np.random.default_rng(5), 2000, 3)
     save(TemperatureScaling().fit(p, NAMES[y]), home / "model.calibrant")
     code, found, _ = call("tuesday.npz")
     assert code == 3
@@ -153,13 +145,6 @@ def test_terminal_page_and_json_tell_the_same(home, call, capsys):
     files = [home / "model.calibrant", home / "wednesday.npz", "--state", home / "state.json"]
     assert run(["monitor", *map(str, files)]) == 6
     assert f"found at row {change}" in capsys.readouterr().out
-
-
-def test_a_promise_is_not_changed(call):
-    call("monday.npz")
-    code, found, _ = call("tuesday.npz", "--alpha", "0.5")
-    assert code == 2
-    assert "started with --alpha 0.01" in found["error"]["message"]
 
 
 KILL = """

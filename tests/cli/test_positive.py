@@ -43,10 +43,11 @@ def one(risks, tmp_path_factory, quiet):
     return model
 
 
+@pytest.mark.parametrize("costs", ["costs.csv", "costs.json"])
 @pytest.mark.parametrize("served", ["one_serve.csv", "one.csv", "one.npy"])
-def test_decisions_by_one_column(risks, one, call, tmp_path, served):
+def test_decisions_by_one_column(risks, one, call, tmp_path, served, costs):
     (home, frame), out = risks, tmp_path / "out.csv"
-    words = ["decide", one, home / served, "--costs", home / "costs.csv", "-o", out]
+    words = ["decide", one, home / served, "--costs", home / costs, "-o", out]
     found = call(*words, "--json").json
     fit = TemperatureScaling().fit(frame[["bad", "good"]], frame["label"])
     p = fit.predict_proba(frame[["bad", "good"]])[:, 0]

@@ -138,7 +138,7 @@ def test_other_bad_input_is_refused():
         with refuses("costs"):
             cost_curve([0, 1], [0.1, 0.9], costs)
     wider = np.hstack([SCORES, np.zeros((600, 1))])
-    with refuses("scores", errors.ShapeError):
+    with refuses("y_calibrated", errors.ShapeError):
         value_of_calibration(LABELS, SCORES, wider, COSTS)
     broken = np.where(np.arange(600)[:, None] == 3, np.nan, SCORES)
     with pytest.raises(errors.NonFiniteError, match=r"y_calibrated\[3, 0\]"):

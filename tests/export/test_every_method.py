@@ -10,7 +10,7 @@ from calibrant import errors
 from calibrant._maps import CalibrationMap
 from calibrant.datasets import simulated_scores
 from export.backends import RUN, WAYS, ways
-from export.cases import CASES, KINDS, assert_same, data, fitted, rows_for, softmax
+from export.cases import CASES, KINDS, assert_same, data, fitted, make, rows_for, softmax
 
 REFUSALS = (errors.ExportError, errors.NotFittedError, errors.ParameterError)
 EXACT = [("onnx", "float64"), ("torch", "float64")]
@@ -102,6 +102,40 @@ def test_values_at_the_floor(backend, dtype):
     assert np.abs(found - 0.25).max() <= {"float64": 1e-15, "float32": 1e-7}[dtype]
 
 
+# One column of two classes
+
+RNG = np.random.default_rng(1)
+MARGINS = RNG.normal(-0.5, 2.0, 300)[:, None]
+COLUMNS = {"positive": 1.0 / (1.0 + np.exp(-MARGINS)), "decision": MARGINS}
+Y = (RNG.random(300) < COLUMNS["positive"][:, 0]).astype(int)
+BAD_CELLS = {"positive": [np.nan, 1.5, -0.5], "decision": [np.nan, 1e200, -1e200]}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", COLUMNS)
+@ways(["ts", "vs", "fir", "two-class"], EXACT)
+def test_graphs_take_one_column_of_either_kind(case, backend, dtype, kind):
+    calibrator = make(case).set_params(scores=kind).fit(COLUMNS[kind], Y)
+    rows = np.append(COLUMNS[kind], BAD_CELLS[kind])[:, None].astype(dtype)
+    found = RUN[backend](calibrator, rows, None)
+    assert np.isnan(found[300:]).all()
+    wanted = calibrator.predict_proba(COLUMNS[kind])
+    np.testing.assert_allclose(found[:300], wanted, rtol=0, atol=1e-12)
+
+
+def test_onnx_names_its_column():
+    pytest.importorskip("onnx")
+    from calibrant.export import to_onnx
+
+    calibrator = calibrant.TemperatureScaling(scores="decision").fit(MARGINS, Y)
+    (given,) = to_onnx(calibrator).graph.input
+    shape = [d.dim_param or d.dim_value for d in given.type.tensor_type.shape.dim]
+    assert (given.name, shape) == ("decision", ["rows", 1])
+
+
+# What is refused
+
+
 class Stubborn(CalibrationMap):
     kind = "probabilities"
 
@@ -117,19 +151,19 @@ def without_formula():
 
 @pytest.mark.parametrize("package", ["onnx", "torch"])
 @pytest.mark.parametrize(
-    ("make", "kind", "message"),
+    ("create", "kind", "fact"),
     [
-        (without_formula, None, "Stubborn cannot be exported: it has no formula"),
-        (calibrant.CalibratedClassifier, None, "contains a classifier, too.*register_skl2onnx"),
-        (calibrant.TemperatureScaling, None, "not fitted yet"),
-        (lambda: "model.calibrant", None, "is not a calibrator"),
-        (lambda: fitted("ts", "logits"), "probabilities", "was fitted to; use input='logits'"),
-        (lambda: fitted("ts"), "positive", "was fitted to; use input='probabilities'"),
-        (lambda: fitted("ts"), "scores", "input='scores' is not known"),
+        (without_formula, None, "Stubborn"),
+        (calibrant.CalibratedClassifier, None, "register_skl2onnx"),
+        (calibrant.TemperatureScaling, None, "fit"),
+        (lambda: "model.calibrant", None, "'model.calibrant'"),
+        (lambda: fitted("ts", "logits"), "probabilities", "use input='logits'"),
+        (lambda: fitted("ts"), "positive", "use input='probabilities'"),
+        (lambda: fitted("ts"), "scores", "input='scores'"),
     ],
 )
-def test_what_cannot_be_exported_is_named(package, make, kind, message):
+def test_what_cannot_be_exported_is_named(package, create, kind, fact):
     pytest.importorskip(package)
     write = getattr(importlib.import_module("calibrant.export"), f"to_{package}")
-    with pytest.raises(REFUSALS, match=message):
-        write(make(), input=kind)
+    with pytest.raises(REFUSALS, match=fact):
+        write(create(), input=kind)

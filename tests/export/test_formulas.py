@@ -1,7 +1,5 @@
 """Formulas, carried out by numpy, give what the maps give; graphs are made of nothing else."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,22 +7,9 @@ from hypothesis import strategies as st
 
 from calibrant._gate._simplex import check_scores, softmax
 from calibrant.export._formulas import find_blocks, write_fixed_sum, write_softmax
-from conftest import load_real, real_files
 from export.backends import run_numpy
 from export.cases import assert_same, data, make
 from export.numpy_operations import NumpyOperations
-
-
-@pytest.mark.parametrize("case", ["fir", "scir", "hb-ovr", "platt-ovr", "chain"])
-@pytest.mark.parametrize("name", real_files("r52_nb", "letter_knn9", "hpc_lda"))
-def test_formula_on_real_rows(case, name):
-    """Saturated scores and exact zeros, in float32: sums are repaired to the bit."""
-    scores, y = load_real(name)["val"]
-    calibrator = make(case).set_params(classes=np.arange(scores.shape[1]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few rows, classes without a label
-        calibrator.fit(scores, y)
-    assert_same(run_numpy(calibrator, scores, "probabilities"), calibrator, scores, "float64")
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

@@ -1,6 +1,5 @@
 """Calibrators as MLflow models: what is served, what is in the directory, what is refused."""
 
-import json
 import os
 import re
 import warnings
@@ -16,6 +15,7 @@ from calibrant import errors, model_file
 from calibrant.datasets import simulated_scores
 from conftest import needs_pages
 from export.cases import blocks
+from model_file.catalogue import breaks
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # before the import: nothing is sent from here
 
@@ -27,7 +27,6 @@ with warnings.catch_warnings():
 
 import pandas as pd
 from mlflow.models import Model, ModelSignature
-from mlflow.pyfunc import scoring_server
 from mlflow.types import Schema, TensorSpec
 
 from calibrant.export import mlflow as flavor
@@ -90,35 +89,12 @@ def test_frames_of_named_classes_give_frames_whatever_the_order_of_columns(saved
     np.testing.assert_array_equal(labels.to_numpy(), NAMED.predict(SCORES))
 
 
-@pytest.mark.parametrize(
-    ("model", "columns", "missing"),
-    [
-        ("named", ["cat", "dog", "cow"], "emu"),
-        ("named", [0, 1, 2], "emu"),
-        ("numbered", [2, 0, 1], r"\['probabilities'\]"),  # no vector: their order would be lost
-    ],
-)
-def test_columns_that_are_no_classes_are_refused(request, model, columns, missing):
-    with pytest.raises(mlflow.MlflowException, match=f"missing inputs.*{missing}"):
-        request.getfixturevalue(model).predict(FRAME.set_axis(columns, axis=1))
-
-
-def answer(model, asked):
-    """What the scoring server of MLflow answers to a request in JSON."""
-    schema = model.metadata.get_input_schema()
-    response = scoring_server.invocations(json.dumps(asked), "application/json", model, schema)
-    assert response.status == 200
-    return json.loads(response.response)["predictions"]
-
-
-def test_it_is_served(numbered, named):
-    rows = SCORES[:3].tolist()
-    np.testing.assert_array_equal(answer(numbered, {"inputs": rows}), EXPECTED[:3])
-    by_name = {"inputs": {"probabilities": rows}, "params": {"method": "predict"}}
-    assert answer(numbered, by_name) == NUMBERED.predict(SCORES[:3]).tolist()
-    backwards = {"columns": ["emu", "dog", "cat"], "data": SCORES[:3, ::-1].tolist()}
-    found = answer(named, {"dataframe_split": backwards})
-    assert found == [dict(zip(NAMES.tolist(), row, strict=True)) for row in EXPECTED[:3].tolist()]
+def test_columns_that_are_no_classes_are_refused(named, numbered):
+    for columns, missing in ((["cat", "dog", "cow"], "emu"), ([0, 1, 2], "emu")):
+        with pytest.raises(mlflow.MlflowException, match=missing):
+            named.predict(FRAME.set_axis(columns, axis=1))
+    with pytest.raises(mlflow.MlflowException, match="probabilities"):  # no vector: without order
+        numbered.predict(FRAME.set_axis([2, 0, 1], axis=1))
 
 
 def test_the_directory_holds_a_model_file_and_no_pickle(saved):
@@ -145,21 +121,27 @@ def test_options_of_mlflow_are_passed_on(tmp_path):
     assert Model.load(str(tmp_path / "own")).metadata == {"owner": "us"}
 
 
-def signature_of(calibrator, path):
-    flavor.save_model(calibrator, path)
-    return mlflow.pyfunc.load_model(str(path))
-
-
 def test_columns_are_named_as_those_of_the_fit_were(tmp_path):
     """In the order of the classes, so that none has to be warned of."""
     frame = FRAME.set_axis([f"prob_{name}" for name in NAMES], axis=1)
     with pytest.warns(errors.ColumnOrderWarning):
         calibrator = calibrant.TemperatureScaling().fit(frame.iloc[:, ::-1], NAMES[Y])
-    model = signature_of(calibrator, tmp_path / "model")
+    flavor.save_model(calibrator, tmp_path / "model")
+    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     assert model.metadata.get_input_schema().input_names() == frame.columns.tolist()
     assert model.metadata.get_output_schema().input_names() == NAMES.tolist()
     found = model.predict(frame.iloc[:, ::-1])
     np.testing.assert_array_equal(found.to_numpy(), calibrator.predict_proba(frame))
+
+
+def test_a_single_column_has_the_name_of_its_kind(tmp_path):
+    margins = np.linspace(-3.0, 3.0, 400)
+    happened = np.random.default_rng(0).random(400) < 1.0 / (1.0 + np.exp(-2.0 * margins))
+    calibrator = calibrant.TemperatureScaling(scores="decision").fit(margins, happened)
+    flavor.save_model(calibrator, tmp_path / "model")
+    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    found = model.predict(pd.DataFrame({"decision": margins}))
+    np.testing.assert_allclose(found.to_numpy(), calibrator.predict_proba(margins), atol=1e-12)
 
 
 def classifier():
@@ -174,16 +156,16 @@ def grouped():
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "message"),
+    ("make", "error", "remedy"),
     [
-        (classifier, errors.ExportError, r"mlflow\.sklearn.*trusted_types"),
-        (LogisticRegression, errors.ExportError, "not a calibrator"),
-        (calibrant.TemperatureScaling, NotFittedError, "not fitted"),
-        (grouped, errors.ExportError, r"no groups.*for_group\(name\)"),
+        (classifier, errors.ExportError, "mlflow.sklearn"),
+        (LogisticRegression, errors.ExportError, "calibrator"),
+        (calibrant.TemperatureScaling, NotFittedError, "fit"),
+        (grouped, errors.ExportError, "for_group"),
     ],
 )
-def test_what_has_no_place_is_refused_and_nothing_is_written(make, error, message, tmp_path):
-    with pytest.raises(error, match=message):
+def test_what_has_no_place_is_refused_and_nothing_is_written(make, error, remedy, tmp_path):
+    with pytest.raises(error, match=remedy):
         flavor.save_model(make(), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -191,31 +173,22 @@ def test_what_has_no_place_is_refused_and_nothing_is_written(make, error, messag
 FILE, ABOUT = "data/model.calibrant", "MLmodel"
 
 
-def damaged(content):
-    return content[:-40] + bytes([content[-40] ^ 1]) + content[-39:]
-
-
 @pytest.mark.parametrize(
-    ("name", "change", "error", "message"),
+    ("name", "change", "rule"),
     [
-        (FILE, damaged, errors.ModelFileError, None),
-        (FILE, lambda _: b"", errors.ModelFileError, None),
-        (FILE, lambda _: model_file.dumps(NAMED), errors.ModelFileError, None),  # of another fit
-        (FILE, None, FileNotFoundError, None),
-        (ABOUT, lambda c: re.sub(rb"\n    sha256: .*", b"", c), errors.ModelFileError, "no sha256"),
-        (
-            *(ABOUT, lambda c: c.replace(b"  calibrant:\n", b"  another:\n")),
-            *(errors.ModelFileError, "another, python_function, not of calibrant"),
-        ),
+        (FILE, lambda c: c[:-40] + bytes([c[-40] ^ 1]) + c[-39:], "digest"),
+        (FILE, lambda _: b"", "magic"),
+        (FILE, lambda _: model_file.dumps(NAMED), "digest"),  # of another fit
+        (ABOUT, lambda c: re.sub(rb"\n    sha256: .*", b"", c), "digest"),
+        (ABOUT, lambda c: c.replace(b"  calibrant:\n", b"  another:\n"), "magic"),
     ],
 )
-def test_a_directory_that_was_changed_is_refused(name, change, error, message, tmp_path):
+def test_a_directory_that_was_changed_is_refused(name, change, rule, tmp_path):
     flavor.save_model(NUMBERED, tmp_path / "model")
     file = tmp_path / "model" / name
-    content = file.read_bytes()
-    file.unlink() if change is None else file.write_bytes(change(content))
+    file.write_bytes(change(file.read_bytes()))
     for load in (flavor.load_model, mlflow.pyfunc.load_model):
-        with pytest.raises(error, match=message):
+        with breaks(rule):
             load(str(tmp_path / "model"))
 
 

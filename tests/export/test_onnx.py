@@ -9,7 +9,7 @@ import pytest
 
 import calibrant
 from calibrant import errors
-from conftest import simulate
+from conftest import refuses, simulate
 from export.backends import run_graph, run_onnx, session
 from export.cases import CASES, KINDS, assert_same, data, fitted, rows_for, softmax
 
@@ -54,16 +54,16 @@ def test_metadata(labels):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "argument"),
     [
-        ({"dtype": "float16"}, "dtype='float16' is not known"),
-        ({"precision": "float16"}, "precision='float16' is not known"),
-        ({"dtype": "float64", "precision": "float32"}, "precision='float32' is for scores of 32"),
-        ({"opset": 15}, r"opset=15 must be a whole number in \[16"),
+        ({"dtype": "float16"}, "dtype"),
+        ({"precision": "float16"}, "precision"),
+        ({"dtype": "float64", "precision": "float32"}, "precision"),
+        ({"opset": 15}, "opset"),
     ],
 )
-def test_options_that_do_not_exist_are_refused(options, words):
-    with pytest.raises(errors.ParameterError, match=words):
+def test_options_that_do_not_exist_are_refused(options, argument):
+    with refuses(argument, value=options[argument]):
         to_onnx(fitted("ts"), **options)
 
 
@@ -75,12 +75,18 @@ LONG = {TensorProto.DOUBLE, TensorProto.INT64}
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", sorted({*CASES} - SMOOTH))
 def test_float32_inside_is_refused_for_methods_with_steps(case, kind):
-    with pytest.raises(errors.ExportError, match=r"too coarse for .*: export with precision="):
+    with pytest.raises(errors.ExportError, match="precision='float32'"):
         to_onnx(fitted(case, kind), precision="float32")
 
 
-def check_float32_inside(calibrator, rows, n_classes=4):
-    rows = rows.astype(np.float32)
+@pytest.mark.parametrize(
+    ("case", "kind", "n_classes"),
+    [(case, kind, 4) for case in sorted(SMOOTH) for kind in KINDS]
+    + [("two-class", "probabilities", 2)],
+)
+def test_float32_inside_is_for_methods_without_steps(case, kind, n_classes):
+    calibrator = fitted(case, kind, n_classes)
+    rows = data(kind, n_classes)[2].astype(np.float32)
     model = to_onnx(calibrator, precision="float32")
     wanted = calibrator.predict_proba(rows)
     np.testing.assert_allclose(run_graph(model, rows), wanted, rtol=0, atol=1e-6)
@@ -89,16 +95,6 @@ def check_float32_inside(calibrator, rows, n_classes=4):
     assert (casts | types).isdisjoint(LONG)
     bad = np.full((1, n_classes), np.nan, np.float32)
     assert np.isnan(run_graph(model, bad)).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", sorted(SMOOTH))
-def test_float32_inside_is_for_methods_without_steps(case, kind):
-    check_float32_inside(fitted(case, kind), data(kind, 4)[2])
-
-
-def test_float32_inside_takes_curves_of_two_classes():
-    check_float32_inside(fitted("two-class", n_classes=2), data("probabilities", 2)[2], 2)
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.errors.ScoresKindWarning")
@@ -118,6 +114,7 @@ def test_other_opsets_give_the_same(case, opset):
     calibrator, rows = fitted(case), rows_for(fitted(case))
     model = to_onnx(calibrator, dtype="float64", opset=opset)
     assert [(one.domain, one.version) for one in model.opset_import] == [("", opset)]
+    assert {node.domain for node in model.graph.node} == {""}
     assert_same(run_graph(model, rows), calibrator, rows, "float64")
 
 
@@ -154,34 +151,26 @@ def test_logits_behind_a_network(case):
         assert np.abs(found["calibrated"] - calibrator.predict_proba(scores)).max() <= 1e-12
 
 
-@pytest.mark.parametrize("kind", ["logits", "probabilities"])
-def test_behind_a_network_in_float32(kind):
-    calibrator = fitted("na-fir", kind)
-    model = network(TensorProto.FLOAT, kind=kind)
-    features = FEATURES.astype(np.float32)
-    wanted = calibrator.predict_proba(run(model, features)["scores"])
-    found = run(merge_onnx(model, calibrator), features)["calibrated"]
-    assert found.dtype == np.float32
-    assert np.abs(found - wanted).max() <= 1e-6
-
-
-def test_behind_a_network_in_float32_alone():
-    calibrator, model = fitted("ts", "logits"), network(TensorProto.FLOAT)
-    features = FEATURES.astype(np.float32)
-    merged = merge_onnx(model, calibrator, precision="float32")
-    wanted = calibrator.predict_proba(run(model, features)["scores"])
-    assert np.abs(run(merged, features)["calibrated"] - wanted).max() <= 1e-6
-    assert TensorProto.DOUBLE not in {one.data_type for one in merged.graph.initializer}
-
-
-@pytest.mark.parametrize("kind", ["logits", "probabilities"])
-def test_behind_a_network_of_16_bits_probabilities_have_32(kind):
-    calibrator, model = fitted("na-fir", kind), network(TensorProto.FLOAT16, kind=kind)
-    features = FEATURES.astype(np.float16)
-    found = run(merge_onnx(model, calibrator), features)["calibrated"]
+@pytest.mark.parametrize(
+    ("case", "kind", "dtype", "options"),
+    [
+        ("na-fir", "logits", np.float32, {}),
+        ("na-fir", "probabilities", np.float32, {}),
+        ("na-fir", "probabilities", np.float16, {}),  # these have 32 bits, too
+        ("ts", "logits", np.float32, {"precision": "float32"}),
+    ],
+)
+def test_behind_a_network_of_fewer_bits(case, kind, dtype, options):
+    calibrator = fitted(case, kind)
+    model = network(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), kind=kind)
+    features = FEATURES.astype(dtype)
+    merged = merge_onnx(model, calibrator, **options)
     wanted = calibrator.predict_proba(run(model, features)["scores"].astype(np.float32))
+    found = run(merged, features)["calibrated"]
     assert found.dtype == np.float32
     assert np.abs(found - wanted).max() <= 1e-6
+    is_double = TensorProto.DOUBLE in {one.data_type for one in merged.graph.initializer}
+    assert is_double == (not options)
 
 
 def test_nodes_have_names_of_their_own():
@@ -200,10 +189,9 @@ def test_nodes_have_names_of_their_own():
 
 def test_other_outputs_stay():
     model = network(outputs=("scores", "hidden"))
-    with pytest.raises(errors.ExportError, match=r"2 outputs, 'scores', 'hidden'; .*output="):
-        merge_onnx(model, fitted("ts"), input="logits")
-    with pytest.raises(errors.ExportError, match=r"output='logits' is not an output .*'scores'"):
-        merge_onnx(model, fitted("ts"), input="logits", output="logits")
+    for name in (None, "logits"):
+        with pytest.raises(errors.ExportError, match="'scores', 'hidden'"):
+            merge_onnx(model, fitted("ts"), input="logits", output=name)
     found = run(merge_onnx(model, fitted("ts"), input="logits", output="scores"))
     assert {*found} == {"calibrated", "hidden"}
     np.testing.assert_array_equal(found["hidden"], run(model)["hidden"])
@@ -231,20 +219,13 @@ def test_onnx_compose_takes_the_graph_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("model", "fact"),
     [
-        (network(width=3), r"'scores' has shape \(\?, 3\); the calibrator takes \(rows, 4\)"),
-        (network(TensorProto.INT32), "'scores' is of type int32; .* choose another output"),
-        (network(opset=13), r"opset 13, .*convert_version\(model, 16\)"),
+        (network(width=3), r"\(rows, 4\)"),
+        (network(TensorProto.INT32), "int32"),
+        (network(opset=13), "opset 13"),
     ],
 )
-def test_what_does_not_fit_is_refused(model, message):
-    with pytest.raises(errors.ExportError, match=message):
+def test_what_does_not_fit_is_refused(model, fact):
+    with pytest.raises(errors.ExportError, match=fact):
         merge_onnx(model, fitted("ts"), input="logits")
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_operators_of_the_standard_domain_alone(case):
-    model = to_onnx(fitted(case))
-    assert [(one.domain, one.version) for one in model.opset_import] == [("", 18)]
-    assert {node.domain for node in model.graph.node} == {""}

@@ -102,7 +102,7 @@ def test_the_list_has_classes_of_this_package_alone(monkeypatch):
         module, _, attribute = name.rpartition(".")
         assert module.startswith("calibrant.")
         assert isinstance(getattr(importlib.import_module(module), attribute), type)
-    with pytest.raises(TypeError, match=r"Untrusted types.*TemperatureMap"):
+    with pytest.raises(TypeError, match="TemperatureMap"):
         sio.loads(sio.dumps(fitted("ts")))
 
 
@@ -110,7 +110,7 @@ def test_trees_are_for_the_user_to_trust():
     """They are no types of ours; a forged one can make scikit-learn read outside of it."""
     forest = calibrant.CalibratedClassifier(RandomForestClassifier(3, random_state=0), cv=2)
     data = sio.dumps(forest.fit(SCORES, Y))
-    with pytest.raises(TypeError, match=r"sklearn\.tree\._tree\.Tree"):
+    with pytest.raises(TypeError, match="Tree"):
         sio.loads(data, trusted=trusted_types())
     loaded = sio.loads(data, trusted=[*trusted_types(), "sklearn.tree._tree.Tree"])
     np.testing.assert_array_equal(loaded.predict_proba(SCORES), forest.predict_proba(SCORES))
@@ -139,25 +139,19 @@ def node_of(state, name):
     return next((node for node in found if node is not None), None)
 
 
-def test_a_forged_map_is_refused_by_its_constructor():
-    """It has fewer values than thresholds, which compiled code would read beyond their end."""
-
-    def shorten(schema):
+def test_a_forged_map_is_refused():
+    def shorten(schema):  # fewer values than thresholds: compiled code would read beyond their end
         values = node_of(schema, "StepFunction")["content"]["content"][1]
         values["file"] = schema["content"]["content"]["classes_"]["file"]
 
-    with pytest.raises(errors.ParameterError):
-        sio.loads(forge(sio.dumps(fitted("fir")), shorten), trusted=trusted_types())
-
-
-def test_a_forged_map_that_is_not_made_by_its_constructor_is_checked_all_the_same():
-    def by_state(schema):
+    def by_state(schema):  # by no constructor
         node = node_of(schema, "TemperatureMap")
         node["__loader__"] = "ObjectNode"
         node["content"]["content"][0]["content"] = "-1.0"
 
-    with pytest.raises(errors.ParameterError):
-        sio.loads(forge(sio.dumps(fitted("ts")), by_state), trusted=trusted_types())
+    for name, change in (("fir", shorten), ("ts", by_state)):
+        with pytest.raises(errors.ParameterError):
+            sio.loads(forge(sio.dumps(fitted(name)), change), trusted=trusted_types())
 
 
 def test_the_rows_of_partial_fit_are_not_trusted():

@@ -76,10 +76,7 @@ SHAPES = [
 
 SHORT = {"max_rounds": 10}
 OPTIONS = {
-    "NormalizationAwareIsotonic": [
-        {},
-        {"prior_strength": 0},
-    ],
+    "NormalizationAwareIsotonic": [{}, {"prior_strength": 0}],
     "Annealing": [{"n_iterations": 300, "random_state": 0}],
     "TemperatureScaling": [{}, {"normalize": "rows"}],
     "VectorScaling": [SHORT],

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from calibrant._kernels.logistic import bounded_logs
 from calibrant._solvers.one_vs_rest import RIDGE, minimise_logistic
@@ -78,35 +77,3 @@ def test_the_optimality_condition_holds_by_its_plain_formula(problem):
     held = theta == lower
     assert np.all(slopes[held] >= -1e-9)
     np.testing.assert_allclose(slopes[~held], 0, atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("n", [20, 513, 3000])
-def test_agrees_with_a_general_solver(seed, n):
-    """In blocks that are full and that are not; bounds are active in some."""
-    rng = np.random.default_rng(seed)
-    features = rng.normal(0, 2, (1 + seed % 2, n))
-    truth = 1 / (1 + np.exp(-(rng.normal(0.3, 1, len(features)) @ features + 0.4)))
-    weight = rng.uniform(0.5, 2, n)
-    positives = np.where(rng.random(n) < truth, weight, 0.1 * weight)
-    theta, report = minimise_logistic(
-        features, positives, weight, np.append(np.zeros(len(features)), FREE)
-    )
-
-    def value(t):
-        z = t[:-1] @ features + t[-1]
-        wrong = weight / (1 + np.exp(-z)) - positives / (1 + np.exp(z))
-        total = (positives + weight).sum()
-        nll = np.sum(positives * np.logaddexp(0, -z) + weight * np.logaddexp(0, z))
-        return nll / total, np.append(features @ wrong, wrong.sum()) / total
-
-    other = minimize(
-        value,
-        np.full(len(theta), 0.2),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * len(features) + [(None, None)],
-        options={"ftol": 1e-15, "gtol": 1e-11, "maxiter": 10_000},
-    )
-    np.testing.assert_allclose(theta, other.x, atol=1e-5)
-    assert report.objective <= other.fun + 1e-12

@@ -1,20 +1,6 @@
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calibrant._kernels import metrics as kernels
-
-unit = st.floats(0, 1)
-
-
-@given(st.integers(1, 60), st.lists(unit, max_size=20))
-def test_bins_of_equal_width_are_those_of_searchsorted(n_bins, values):
-    edges = np.linspace(0, 1, n_bins + 1)
-    near = np.concatenate([edges, np.nextafter(edges, 0), np.nextafter(edges, 1), values])
-    near = np.clip(near, 0, 1)
-    found = np.empty(len(near), dtype=np.int32)
-    kernels.find_bins(near, edges, found)
-    np.testing.assert_array_equal(found, np.searchsorted(edges[1:-1], near))
 
 
 def test_labels_drawn_have_a_positive_probability():

@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from calibrant._kernels.monotone_spline import (
-    find_bounds,
-    spline_likelihood,
-    spline_softmax,
-)
+from calibrant._kernels.monotone_spline import find_bounds, spline_softmax
 
 M, K = 30, 6
 KNOTS = np.array([-4.0, -2.5, -1.0, -0.25])
@@ -40,26 +36,6 @@ def test_bounds_are_counts_below_the_knots():
         np.testing.assert_array_equal(found[1:-1], np.searchsorted(row, KNOTS))
     assert (bounds[:, 0] == 0).all()
     assert (bounds[:, -1] == K).all()
-
-
-@pytest.mark.parametrize("knots", [KNOTS, np.array([-1.5])])
-def test_likelihood_gradient_and_hessian_are_those_of_the_features(knots):
-    """E[f] and the covariance of f under the softmax, written out."""
-    values, place, share = data()
-    slopes = np.linspace(0.5, 1.5, len(knots) + 1)
-    f = features(values, knots)
-    p = softmax(f @ slopes, axis=1)
-    mean = np.einsum("ij,ijb->ib", p, f)
-    hessian = np.einsum("i,ij,ija,ijb->ab", share, p, f, f)
-    hessian -= np.einsum("i,ia,ib->ab", share, mean, mean)
-    found_gradient, found = np.empty(len(slopes)), np.empty((len(slopes), len(slopes)))
-    bounds = bounds_of(values, knots)
-    losses = np.empty(M)
-    spline_likelihood(values, bounds, place, share, knots, slopes, losses, found_gradient, found)
-    wanted = -log_softmax(f @ slopes, axis=1)[np.arange(M), place]
-    np.testing.assert_allclose(losses, wanted, rtol=1e-11)
-    np.testing.assert_allclose(found_gradient, share @ mean, atol=1e-13)
-    np.testing.assert_allclose(found, hessian, atol=1e-13)
 
 
 def test_predictions_are_the_softmax_of_theta_in_place_and_not():

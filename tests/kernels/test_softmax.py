@@ -1,22 +1,14 @@
 import mpmath
 import numpy as np
 import pytest
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
-from calibrant._kernels.rows import (
-    FINE,
-    NOT_FINITE,
-    bounded_logs,
-    log_rows,
-    scan_probabilities,
-)
+from calibrant._kernels.rows import FINE, NOT_FINITE, bounded_logs, log_rows, scan_probabilities
 from calibrant._kernels.softmax import (
     affine_rows,
     common_curvature,
-    curve_rows,
     row_sums,
     scaled_softmax,
-    weighted_softmax,
 )
 
 
@@ -155,24 +147,6 @@ def test_without_a_bound_logs_are_the_centred_logits_however_deep():
     np.testing.assert_allclose(out[0, 1], np.log(0.5) - (np.log(1.5) + 2 * np.log(0.5)) / 3)
 
 
-def test_weighted_softmax_and_its_loss():
-    u, _, y, share = data()
-    out = u.copy()
-    loss = weighted_softmax(out, y, share)
-    np.testing.assert_allclose(out, share[:, None] * softmax(u, axis=1), rtol=1e-13)
-    np.testing.assert_allclose(loss, -share @ log_softmax(u, axis=1)[np.arange(M), y], rtol=1e-13)
-
-
-def test_curved_rows_are_the_derivative_of_the_weighted_softmax():
-    u, t, _, share = data()
-    weighted = share[:, None] * softmax(u, axis=1)
-    out = t.copy()
-    curve_rows(weighted, share, out)
-    step = 1e-6
-    ahead, behind = softmax(u + step * t, axis=1), softmax(u - step * t, axis=1)
-    np.testing.assert_allclose(out, share[:, None] * (ahead - behind) / (2 * step), atol=1e-10)
-
-
 def test_common_curvature_is_the_hessian_in_the_two_common_slopes():
     u, x, _, share = data()
     p = softmax(u, axis=1)
@@ -184,13 +158,3 @@ def test_common_curvature_is_the_hessian_in_the_two_common_slopes():
         both = np.stack([u[i], x[i]])
         wanted += share[i] * both @ (np.diag(p[i]) - np.outer(p[i], p[i])) @ both.T
     np.testing.assert_allclose(out, wanted + 1.0, rtol=1e-12)
-
-
-def test_single_precision_rows_are_taken():
-    u, x, _, share = data()
-    p = softmax(u, axis=1)
-    double, single = x.copy(), x.astype(np.float32)
-    for t in (double, single):
-        curve_rows(share[:, None] * p, share, t)
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, double, atol=1e-7)

@@ -108,10 +108,8 @@ def test_bins_of_a_strategy():
         assert of_chunks.positive_ece.value == pytest.approx(test.statistic, rel=1e-9)
     assert calibration_test(y, said, n_resamples=9).strategy == "quantile"
     assert evaluate(y, said, n_resamples=0).positive_ece.value == positive_ece(y, said)
-    with pytest.raises(errors.ParameterError, match="strategy='quantile' is for metric='positive'"):
+    with refuses("strategy", value="quantile"):
         calibration_test(y, said, metric="classwise", strategy="quantile")
-    with refuses("strategy"):
-        evaluate(y, said, strategy="mass")
 
 
 def test_the_order_of_rows_changes_nothing():
@@ -197,50 +195,45 @@ def test_many_distinct_predictions_are_merged_without_a_trace(monkeypatch):
     z, y = log_odds(3000, -2.0)
     said = expit(1.5 * z)
     said[:3] = 0.0, 1.0, 1e-9
-    merged, whole = binary_summary(y, said), None
-    assert len(said) < recalibration.MOST_CELLS_PROFILED
-    monkeypatch.setattr(recalibration, "MOST_CELLS_PROFILED", 100)
     whole = binary_summary(y, said)
+    monkeypatch.setattr(recalibration, "MOST_CELLS_PROFILED", 100)
+    merged = binary_summary(y, said)
     for name in ("slope", "intercept"):
         assert getattr(merged, name) == pytest.approx(getattr(whole, name), abs=2e-4)
 
 
 def test_what_cannot_be_computed_is_missing_with_the_reason():
-    said = np.linspace(0.05, 0.95, 40)
+    said, y = np.linspace(0.05, 0.95, 40), np.arange(40) % 2
     none = binary_summary(np.zeros(40, dtype=int), said, classes=[0, 1])
     assert math.isinf(none.predicted_over_observed.value)
     assert math.isnan(none.auc.value)
-    assert none.missing == ("No AUC, slope and intercept: no row is of class 1.",)
     both = binary_summary(np.ones(40, dtype=int), said, classes=[0, 1])
     assert both.predicted_over_observed.value == pytest.approx(0.5)
-    assert both.missing == ("No AUC, slope and intercept: every row is of class 1.",)
-
-    y = np.arange(40) % 2
     flat = binary_summary(y, np.full(40, 0.3))
     assert (flat.auc.value, flat.observed) == (0.5, 0.5)
     assert math.isnan(flat.slope.value)
-    assert flat.missing == ("No slope and intercept: all predictions are equal.",)
     assert flat.predicted_over_observed.low < 0.6 < flat.predicted_over_observed.high
-
     sharp = binary_summary((said > 0.5).astype(int), said)
     assert (sharp.auc.value, sharp.slope.value, sharp.slope.high) == (1.0, math.inf, math.inf)
     assert sharp.slope.low > 1.0
     assert math.isnan(sharp.auc.low)
-    assert "separate the classes" in sharp.missing[0]
     turned = binary_summary((said < 0.5).astype(int), said)
     assert (turned.slope.value, turned.slope.low) == (-math.inf, -math.inf)
     assert turned.slope.high < 0.0
-
     few = binary_summary([0, 0, 1, 0, 1], [0.1, 0.4, 0.3, 0.2, 0.9])
-    assert few.missing[0].startswith("No intervals: 2 rows of class 1 are too few; 20 are needed")
     assert math.isnan(few.auc.low)
     assert few.auc.value == pytest.approx(5 / 6)
-    assert [own.findings for own in (none, both, few)] == [(), (), ()]
-    assert flat.findings == ("under-predicted",)
-    assert sharp.findings == ("too timid",)
-    assert turned.findings == ("reversed",)
-    for result in (none, both, flat, sharp, turned, few):
-        assert all(sentence in str(result) for sentence in result.missing)
+    for result, findings in (
+        (none, ()),
+        (both, ()),
+        (few, ()),
+        (flat, ("under-predicted",)),
+        (sharp, ("too timid",)),
+        (turned, ("reversed",)),
+    ):
+        assert result.findings == findings
+        assert len(result.missing) == 1
+        assert result.missing[0] in str(result)
 
 
 def test_certain_predictions_have_finite_log_odds():
@@ -257,14 +250,12 @@ def test_certain_predictions_have_finite_log_odds():
 
 
 def test_accuracy_comes_last_where_one_class_is_frequent():
-    z, y = log_odds(500, -3.0)
-    rare = evaluate(y, expit(z), n_resamples=0)
-    assert rare.largest_share == max(y.mean(), 1 - y.mean()) > 0.8
-    assert [*rare.estimates()][-1] == "accuracy"
-    assert str(rare).splitlines()[1].startswith("AUC")
-    z, y = log_odds(500, 0.0)
-    even = evaluate(y, expit(z), n_resamples=0)
-    assert next(iter(even.estimates())) == "accuracy"
+    for middle, place in ((-3.0, -1), (0.0, 0)):
+        z, y = log_odds(500, middle)
+        found = evaluate(y, expit(z), n_resamples=0)
+        assert found.largest_share == max(y.mean(), 1 - y.mean())
+        assert (found.largest_share > 0.8) == (place == -1)
+        assert [*found.estimates()][place] == "accuracy"
 
 
 def test_honest_predictions_are_left_alone():
@@ -282,8 +273,8 @@ def test_three_classes_have_no_positive_one():
     found = evaluate(y, said, n_resamples=0)
     assert (found.binary, found.positive_ece) == (None, None)
     assert calibration_test(y, said, n_resamples=9).metric == "confidence"
-    with pytest.raises(errors.ParameterError, match="metric='positive' is for two classes"):
+    with refuses("metric", value="positive"):
         calibration_test(y, said, metric="positive")
-    for function, words in ((positive_ece, "use confidence_ece"), (binary_summary, "needs two")):
-        with pytest.raises(errors.ShapeError, match=words):
+    for function in (positive_ece, binary_summary):
+        with pytest.raises(errors.ShapeError):
             function(y, said)

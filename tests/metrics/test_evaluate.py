@@ -1,3 +1,5 @@
+"""``evaluate``: values, intervals, chunks, groups and ordered classes."""
+
 import math
 import re
 from pathlib import Path
@@ -11,9 +13,12 @@ from calibrant.metrics import Predictions, evaluate
 from calibrant.metrics import _intervals as intervals
 from calibrant.metrics._scores import ROW_MEANS
 from calibrant.metrics._table import METRICS, headline, metrics_of
+from calibrant.metrics._unbinned import holm
 from calibrant.scale import RowSample
 from conftest import needs_pages, simulate
 from metrics.cases import weighted
+
+DEFAULTS = {"scores": "probabilities", "normalize": None}
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -37,22 +42,6 @@ def test_the_documentation_lists_every_metric():
     assert listed == [*METRICS, *alone]
     functions = {name for name in metrics.__all__ if name.islower()}
     assert functions - set(re.findall(r"`(\w+)", text)) == set()
-
-
-@pytest.mark.parametrize(
-    ("name", "short", "heading", "text", "best"),
-    [
-        ("accuracy", "accuracy", "accuracy, %", "12.35", 0.2),
-        ("negative_log_likelihood", "nll", "NLL", "0.1235", 0.1),
-        ("brier_score", "brier", "Brier", "0.123", 0.1),
-        ("classwise_ece", "cw-ece", "cw-ECE, %", "12.346", 0.1),
-    ],
-)
-def test_a_metric_knows_how_it_is_printed(name, short, heading, text, best):
-    metric = METRICS[name]
-    assert (metric.id, metric.short, metric.heading) == (name, short, heading)
-    assert metric.text(0.12345678) == text
-    assert metric.best([0.1, 0.2]) == best
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
@@ -151,8 +140,96 @@ def test_chunks_are_evaluated_from_all_rows_and_what_needs_an_order_from_a_sampl
     for name in ("accuracy", "negative_log_likelihood", "confidence_ece", "classwise_ece"):
         assert getattr(found, name).value == pytest.approx(getattr(whole, name).value, rel=1e-12)
     assert found.thresholded_ece.value == pytest.approx(whole.thresholded_ece.value, rel=0.2)
-    with pytest.raises(errors.ContainerError, match="groups="):
+    with pytest.raises(errors.ContainerError):
         evaluate(chunks, groups=y)
 
 
-DEFAULTS = {"scores": "probabilities", "normalize": None}
+P, Y = simulate(900, 3, 0)
+HONEST = np.random.default_rng(1)
+LABELS = (P.cumsum(axis=1) > HONEST.uniform(size=(900, 1))).argmax(axis=1)
+GROUPS = np.repeat(["big", "middle", "small"], [600, 260, 40])
+QUICKLY = {"n_resamples": 20}
+
+
+def test_a_group_has_the_numbers_of_its_rows_alone():
+    weight = np.random.default_rng(2).integers(0, 3, len(Y)).astype(float)
+    found = evaluate(Y, P, sample_weight=weight, groups=GROUPS, classes=[0, 1, 2], **QUICKLY)
+    whole = evaluate(Y, P, sample_weight=weight, classes=[0, 1, 2], **QUICKLY)
+    assert found.estimates() == whole.estimates()
+    assert {row.group for row in found.by_group} == {"big", "middle", "small"}
+    for row in found.by_group:
+        mine = row.group == GROUPS
+        told = {"sample_weight": weight[mine], "classes": [0, 1, 2]}
+        alone = evaluate(Y[mine], P[mine], **told, **QUICKLY)
+        assert row.n_rows == alone.n_rows == (weight[mine] > 0).sum()
+        assert row.estimates == {name: getattr(alone, name) for name in row.estimates}
+        test = metrics.calibration_test(Y[mine], P[mine], **told)
+        assert row.p_value == pytest.approx(test.p_value, abs=0.1)
+        assert row.excess == pytest.approx(test.statistic - test.null_mean, abs=0.02)
+    plain = found.to_dict()["by_group"]
+    assert (plain["worst"], plain["rows"][0]["group"]) == (found.by_group.worst,) * 2
+    p_values = np.array([row.p_value for row in found.by_group])
+    assert [row.adjusted_p_value for row in found.by_group] == holm(p_values).tolist()
+
+
+def test_the_worst_group_is_the_one_that_is_wrong_beyond_chance():
+    bold = P**3 / (P**3).sum(axis=1, keepdims=True)
+    mixed = np.where((GROUPS == "middle")[:, None], bold, P)
+    table = evaluate(LABELS, mixed, groups=GROUPS, **QUICKLY).by_group
+    assert table.worst == "middle"
+    assert table.rows[0].adjusted_p_value < 0.05 < table.rows[1].adjusted_p_value
+    assert [row.has_few_rows for row in table] == [False, False, True]
+    assert "few rows" in str(table).splitlines()[3]
+    assert "'middle'" in str(evaluate(LABELS, mixed, groups=GROUPS, **QUICKLY))
+
+
+def test_two_classes_are_judged_by_the_positive_one_and_groups_are_numbers():
+    table = evaluate(LABELS == 1, P[:, 1], groups=np.arange(900) % 2, n_resamples=0).by_group
+    assert table.metric == "positive_ece"
+    assert {type(row.group) for row in table} == {int}
+    assert np.isnan(table.rows[0].p_value)
+    assert "few" not in str(table)
+    many = evaluate(Y, P, groups=np.arange(900) // 30, n_resamples=0).by_group
+    assert "and 10 more: to_dict() has all" in str(many)
+
+
+def test_bad_groups_are_refused():
+    with pytest.raises(errors.ShapeError):
+        evaluate(Y, P, groups=GROUPS[:5])
+    with pytest.raises(errors.LabelError):
+        evaluate(Y, P, groups=[None, *GROUPS[1:]])
+
+
+def test_ordered_classes_have_the_ranked_probability_score():
+    proba, y = simulate(500, 4)
+    plain, ordered = (evaluate(y, proba, n_resamples=50, ordered=o) for o in (False, True))
+    assert plain.ranked_probability_score is None
+    assert "RPS" not in str(plain)
+    found = ordered.ranked_probability_score
+    assert found.value == metrics.ranked_probability_score(y, proba)
+    assert found.low < found.value < found.high
+    assert "RPS" in str(ordered)
+    same = plain.estimates()
+    assert {k: v for k, v in ordered.estimates().items() if k in same} == same
+    two, y = simulate(500, 2)  # of which it is the Brier score
+    expected = pytest.approx(metrics.brier_score(y, two), rel=1e-12)
+    assert metrics.ranked_probability_score(y, two) == expected
+    assert metrics.ranked_probability_score(y, two[:, 1]) == expected
+
+
+def test_ordered_words_in_the_order_of_the_alphabet_are_doubted():
+    proba, y = simulate(300, 3)
+    score = metrics.ranked_probability_score
+    plain = score(y, proba)
+    doubted = [["low", "mid", "top"]]
+    own = [["low", "middle", "high"], ["A", "B", "C"]]
+    for text in ("{}", "{} stars", "{}-x"):
+        doubted.append([text.format(number) for number in (1, 10, 2)])
+        own += [[text.format(n) for n in order] for order in ((1, 2, 3), (10, 15, 20), (0, 1, 1.5))]
+    for names in doubted:
+        with pytest.warns(errors.ColumnOrderWarning):
+            score(np.array(names)[y], proba)
+    with pytest.warns(errors.ColumnOrderWarning):
+        evaluate(np.array(doubted[0])[y], proba, n_resamples=0, ordered=True)
+    for names in own:
+        assert score(np.array(names)[y], proba, classes=names) == plain

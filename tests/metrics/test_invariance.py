@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.scale import RowSample
+from conftest import refuses
 from metrics.cases import IN_ORDER, ORDERED, SCALARS, predictions, weighted
 
 each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)
@@ -90,13 +91,12 @@ def test_one_column_is_of_the_class_that_labels_or_pos_label_tell(metric):
     assert metric(y, p, classes=["good", "bad"]) == expected
     for labels in (is_bad, is_bad.astype(float), np.where(is_bad, 1, -1)):
         assert metric(labels, p) == expected
-    with pytest.raises(errors.LabelError, match="pass pos_label='good' or pos_label='bad'"):
-        metric(y, p)
-    with pytest.raises(errors.LabelError, match="pos_label=2 or pos_label=1"):
-        metric(np.where(is_bad, 2, 1), p)
-    with pytest.raises(errors.ParameterError, match="pos_label='ugly' is not one of the classes"):
+    for labels in (y, np.where(is_bad, 2, 1)):
+        with pytest.raises(errors.LabelError):
+            metric(labels, p)
+    with refuses("pos_label", value="ugly"):
         metric(y, p, pos_label="ugly")
-    with pytest.raises(errors.ParameterError, match="pass the column of that class alone"):
+    with refuses("pos_label", value="bad"):
         metric(y, np.column_stack([p, 1 - p]), pos_label="bad")
 
 

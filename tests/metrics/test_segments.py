@@ -10,20 +10,19 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import stats
-from scipy.sparse import csr_matrix
 
 from calibrant import errors
 from calibrant._gate._features import columns_by_name
 from calibrant.metrics import Predictions, calibration_segments
-from calibrant.metrics._features import LEVELS, bin_feature
 from calibrant.metrics._segment_search import (
     RowErrors,
     _drift,
     _normal_scores,
     _pairs_of_conditions,
     _Scan,
-    merge_rows,
 )
+from calibrant.metrics._segments import LEVELS, bin_feature, merge_rows
+from conftest import refuses
 
 
 def draw(seed, n_rows=3000, error=0.2):
@@ -72,27 +71,12 @@ def test_a_planted_segment_is_found_and_described():
     assert f"{worst.n_rows:.0f} rows, p < 0.001" in line
 
 
-def test_lines_are_aligned_and_names_are_escaped():
-    odd = FRAME.rename(columns={"plan": "<b>plan</b>"})
-    wrong = np.where(FRAME["age"].isna(), 0.9, P)
-    found = calibration_segments(Y, wrong, odd)
-    assert len(found.segments) >= 2
-    starts = {line.index(" says ") for line in str(found).splitlines()[: len(found.segments)]}
-    assert len(starts) == 1
-    page = found._repr_html_()
-    assert "&lt;b&gt;plan&lt;/b&gt;" in page
-    assert "<b>plan" not in page
-
-
 def test_it_is_a_frame_and_plain_values():
     frame = FOUND.to_frame()
     assert frame["segment"].tolist() == [own.condition for own in FOUND.segments]
     assert frame["observed_low"][0] == FOUND.segments[0].observed.low
     plain = json.loads(json.dumps(FOUND.to_dict()))
     assert plain["segments"][0]["conditions"][0]["feature"] == "age"
-    assert plain["error_null"]["value"] < plain["error"]
-    none = calibration_segments(Y[:200], np.full(200, Y[:200].mean()), FRAME[:200])
-    assert [*none.to_frame()] == [*frame]
 
 
 def test_sums_of_conditions_are_those_of_brute_force():
@@ -188,7 +172,6 @@ def test_statistics_of_all_segments_are_those_of_brute_force():
             n_decided += 1
             expected = max(expected, score(scaled, w @ (v * s**2), w @ (v * s**3 * (1 - 2 * q))))
         assert found[i] == pytest.approx(expected, rel=1e-9)
-        assert scan.is_pair[i] == all(condition is not None for _, condition, _ in pair)
         assert errors.statistic(rows) == pytest.approx(found[i], rel=1e-9)
     assert n_decided > 5
 
@@ -245,7 +228,6 @@ def test_predictions_that_are_wrong_everywhere_are_told_as_such():
     y, p, frame, _ = draw(5, error=0.0)
     found = calibration_segments(y, p / 2, frame)
     assert found.segments[0].condition == "all rows"
-    assert found.segments[0].conditions == ()
 
 
 def test_frames_of_all_libraries_give_the_same():
@@ -264,8 +246,6 @@ def test_arrays_and_lists_have_numbered_columns():
     found = calibration_segments(Y, P, rows)
     assert {c.feature for c in found.segments[0].conditions} == {"x0", "x1"}
     assert calibration_segments(Y, P, rows.tolist()) == found
-    plain = calibration_segments(Y, P, FRAME[["age"]].to_numpy())
-    assert calibration_segments(Y, P, FRAME["age"].to_numpy()) == plain
 
 
 def test_what_is_missing_is_a_segment_of_its_own():
@@ -306,13 +286,6 @@ def test_a_weight_is_a_repetition_and_the_order_of_rows_changes_nothing():
     assert calibration_segments(Y[order], P[order], FRAME.iloc[order]) == FOUND
     half = calibration_segments(y, p, frame, sample_weight=np.full(700, 0.5))
     assert half.n_rows == 350
-
-
-def test_the_seed_draws_the_labels():
-    other = calibration_segments(Y, P, FRAME, random_state=1)
-    assert other.segments[0].observed != FOUND.segments[0].observed
-    assert other.segments[0].n_rows == FOUND.segments[0].n_rows
-    assert calibration_segments(Y, P, FRAME, random_state=0) == FOUND
 
 
 def test_classes_are_chosen_as_in_other_metrics():
@@ -357,41 +330,28 @@ def test_identifiers_and_hard_predictions_do_no_harm():
 
 
 @pytest.mark.parametrize(
-    ("features", "kind", "words"),
+    ("features", "error"),
     [
-        (None, errors.ShapeError, "features are not given; pass features="),
-        (csr_matrix(np.eye(3)), errors.ContainerError, r"toarray\(\)"),
-        (pl.LazyFrame({"a": [1, 2, 3]}), errors.ContainerError, r"collect\(\)"),
-        ([[1], [2]], errors.ShapeError, "features has 2 rows and 1 column, but y_proba has 3 rows"),
-        (np.ones((3, 0)), errors.ShapeError, "0 columns"),
-        (np.ones((3, 1, 1)), errors.ShapeError, r"shape \(3, 1, 1\); pass a matrix"),
-        ([[1], [[2]], [3]], errors.ContainerError, r"row 1 of column 'x0' of features is \[2\]"),
-        (np.ones((3, 1), complex), errors.ContainerError, "column 'x0' of features has dtype comp"),
-        (
-            pd.DataFrame(np.ones((3, 2)), columns=["a", "a"]),
-            errors.ColumnNameError,
-            "among 'a', 'a'; rename one",
-        ),
+        (None, errors.ShapeError),
+        ([[1], [[2]], [3]], errors.ContainerError),
+        (np.ones((3, 1), complex), errors.ContainerError),
     ],
 )
-def test_features_that_cannot_be_read_are_refused(features, kind, words):
-    with pytest.raises(kind, match=words):
+def test_features_that_cannot_be_read_are_refused(features, error):
+    """What no columns can be made of is refused for every reader of features."""
+    with pytest.raises(error):
         calibration_segments([0, 1, 1], [0.1, 0.5, 0.9], features)
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
-    [
-        ({"alpha": 0}, "alpha=0 must be"),
-        ({"min_rows": 0}, "min_rows=0 must be"),
-        ({"kind": "x"}, "kind='x' is neither"),
-        ({"sample_weight": [1, 1, 1e12]}, "a weight is a repetition of its row"),
-        ({"random_state": "x"}, "random_state='x' cannot seed"),
-    ],
+    "told", [{"alpha": 0}, {"min_rows": 0}, {"kind": "x"}, {"random_state": "x"}]
 )
-def test_parameters_are_checked(told, words):
-    with pytest.raises(ValueError, match=words):
+def test_parameters_are_checked(told):
+    ((argument, value),) = told.items()
+    with refuses(argument, value=value):
         calibration_segments([0, 1, 1], [0.1, 0.5, 0.9], [[1], [2], [3]], **told)
+    with refuses("sample_weight", errors.WeightError):
+        calibration_segments([0, 1], [0.1, 0.5], [[1], [2]], sample_weight=[1, 1e12])
 
 
 def test_rows_of_equal_content_are_one():
@@ -400,4 +360,3 @@ def test_rows_of_equal_content_are_one():
     merged, kept = merge_rows(events, features)
     assert merged.weight.tolist() == [1, 2, 1]
     assert kept[1].codes.tolist() == [0, 0, 1]
-    assert columns_by_name(pd.Series([1, 2], name="a").to_frame(), 2).keys() == {"a"}

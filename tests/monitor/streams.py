@@ -1,4 +1,4 @@
-"""Streams of rows with labels, honest or not."""
+"""Streams of rows with labels, calibrated or not."""
 
 import numpy as np
 
@@ -12,6 +12,6 @@ def shifted(rng, n_rows, k, power=1.0, factor=1.0):
     return p, np.minimum(below.sum(axis=1), k - 1)
 
 
-def honest(rng, n_rows, k):
+def calibrated(rng, n_rows, k):
     """Rows whose labels follow the probabilities."""
     return shifted(rng, n_rows, k)

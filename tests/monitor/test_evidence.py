@@ -11,7 +11,7 @@ import pytest
 from calibrant.monitor import CalibrationMonitor
 from calibrant.monitor._evidence import Bet, Evidence, make_bets, make_block
 from conftest import DATA
-from monitor.streams import honest, shifted
+from monitor.streams import calibrated, shifted
 
 
 @pytest.mark.parametrize("k", [2, 3, 10, 20])
@@ -131,17 +131,17 @@ def test_published_e_values_are_reproduced():
 
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_few_false_alarms(k):
-    """Of 25 honest streams at alpha = 0.05: more than six alarms have chance below 1 in 1,000."""
+    """Of 25 streams at alpha = 0.05: more than six alarms have chance below 1 in 1,000."""
     alarms = 0
     for seed in range(25):
         rng = np.random.default_rng([k, seed])
-        alarms += CalibrationMonitor(alpha=0.05).update(*honest(rng, 2000, k)).alarm
+        alarms += CalibrationMonitor(alpha=0.05).update(*calibrated(rng, 2000, k)).alarm
     assert alarms <= 6
 
 
 @pytest.mark.parametrize("values", ["any", "nine", "one"])
 def test_the_order_of_rows_in_a_batch_is_no_evidence(values):
-    """Of 20 honest batches sorted by label each was an alarm; three have chance below 0.1 %."""
+    """Of 20 calibrated batches sorted by label each was an alarm; three have chance below 0.1 %."""
     alarms = 0
     for seed in range(20):
         rng = np.random.default_rng([8, seed])
@@ -176,7 +176,7 @@ def test_the_order_of_rows_is_that_of_time_or_none():
 def test_a_shift_is_found_and_told(shift):
     rng = np.random.default_rng(5)
     monitor = CalibrationMonitor(alpha=0.01, run_length=50_000)
-    status = monitor.update(*honest(rng, 5000, 3))
+    status = monitor.update(*calibrated(rng, 5000, 3))
     assert not status.alarm
     assert 0.8 < status.power < 1.2
     if shift == "power":
@@ -184,7 +184,7 @@ def test_a_shift_is_found_and_told(shift):
     elif shift == "prior":
         p, y = shifted(rng, 3000, 3, factor=[1.0, 1.0, 3.0])
     else:
-        p, y = honest(rng, 3000, 3)
+        p, y = calibrated(rng, 3000, 3)
         p[::20] = [1.0, 0.0, 0.0]
         y[::20] = 2
     status = monitor.update(p, y)

@@ -11,7 +11,7 @@ from calibrant import errors
 from calibrant.monitor import CalibrationMonitor, write_page
 from calibrant.monitor._evidence import MeanSequence
 from conftest import refuses
-from monitor.streams import honest, shifted
+from monitor.streams import calibrated, shifted
 
 NAMES = np.array(["ant", "bee", "cow"])
 DATES = np.array(["2026-01-05", "2026-01-06", "2026-01-07"], dtype="datetime64[D]")
@@ -19,7 +19,7 @@ DATES = np.array(["2026-01-05", "2026-01-06", "2026-01-07"], dtype="datetime64[D
 
 @pytest.fixture
 def rows():
-    return honest(np.random.default_rng(0), 400, 3)
+    return calibrated(np.random.default_rng(0), 400, 3)
 
 
 def test_containers_labels_and_columns_agree(rows):
@@ -41,7 +41,7 @@ def test_intervals_hold_at_all_times():
     """Two hundred streams, looked at twenty times each: misses at 0.05 are far fewer."""
     missed = 0
     for seed in range(200):
-        p, y = honest(np.random.default_rng([7, seed]), 1000, 2)
+        p, y = calibrated(np.random.default_rng([7, seed]), 1000, 2)
         gap, found = MeanSequence(-1.0, 1.0), []
         for values in np.split((p.argmax(axis=1) == y) - p.max(axis=1), 20):
             gap.count(values)
@@ -175,7 +175,7 @@ def test_a_state_goes_on_where_it_was(tmp_path, labels):
 @pytest.mark.parametrize("k", [16, 2000])
 def test_the_largest_state_is_below_a_megabyte(tmp_path, k):
     monitor = CalibrationMonitor(classes=range(k))
-    monitor.update(*honest(np.random.default_rng(k), 60, k))
+    monitor.update(*calibrated(np.random.default_rng(k), 60, k))
     monitor._digests = ["0123456789abcdef"] * 4096
     monitor.save(tmp_path / "state.json")
     assert (tmp_path / "state.json").stat().st_size <= 1_000_000
@@ -185,16 +185,16 @@ def test_the_largest_state_is_below_a_megabyte(tmp_path, k):
 def test_rows_without_labels():
     rng = np.random.default_rng(3)
     monitor = CalibrationMonitor(classes=NAMES)
-    p, y = honest(rng, 3000, 3)
+    p, y = calibrated(rng, 3000, 3)
     alone = monitor.update_unlabelled(p)
     assert alone.priors is None
     assert math.isnan(alone.p_value)
     monitor.update(p, NAMES[y])
     status = monitor.status()
-    same = monitor.update_unlabelled(honest(rng, 2000, 3)[0])
+    same = monitor.update_unlabelled(calibrated(rng, 2000, 3)[0])
     assert same.p_value > 0.01
     assert same.accuracy == pytest.approx(p.max(axis=1).mean(), abs=0.02)
-    q = honest(rng, 6000, 3)[0]
+    q = calibrated(rng, 6000, 3)[0]
     more = q[rng.random(6000) < q[:, 2] + 0.2]  # more rows of the third class
     report = monitor.update_unlabelled(more)
     assert report.p_value < 1e-6
@@ -218,7 +218,7 @@ def test_periods_are_few_and_add_up():
     rng = np.random.default_rng(4)
     monitor, n_rows = CalibrationMonitor(classes=range(2)), 0
     for size in rng.integers(1, 60, 400):
-        p, y = honest(rng, size, 2)
+        p, y = calibrated(rng, size, 2)
         monitor.update(p, y, time=np.arange(n_rows, n_rows + size))
         n_rows += size
     periods = monitor.periods_

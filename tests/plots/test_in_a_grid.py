@@ -29,7 +29,6 @@ CALIBRATORS = {
     "ts": calibrant.TemperatureScaling(),
     "na-fir": calibrant.NormalizationAwareIsotonic(prior_strength=1),
     "scir": calibrant.SortedCumulativeIsotonic(prior_share=0.1),
-    "ir-ovr": calibrant.OneVsRestIsotonic(),
     "vs": calibrant.VectorScaling(ridge=0.01),
 }
 

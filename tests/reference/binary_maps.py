@@ -10,10 +10,7 @@ def collect(values, labels, weights):
     sums = {}
     for value, label, weight in zip(values, labels, weights, strict=True):
         top, bottom = sums.get(Fraction(value), (Fraction(0), Fraction(0)))
-        sums[Fraction(value)] = (
-            top + int(label) * Fraction(weight),
-            bottom + Fraction(weight),
-        )
+        sums[Fraction(value)] = (top + int(label) * Fraction(weight), bottom + Fraction(weight))
     return [(value, *sums[value]) for value in sorted(sums)]
 
 

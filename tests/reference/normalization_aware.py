@@ -8,7 +8,6 @@ T_i = sum_l g(p_il), and non-decreasing g.
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 from scipy.optimize import minimize
@@ -132,38 +131,3 @@ def general_minimum(counts, target, weight, starts, low=-90.0):
             best, loss_and_gradient(np.maximum.accumulate(found.x), counts, target, weight)[0]
         )
     return best
-
-
-def brute_force_minimum(counts, target, weight):
-    """Least objective over all ways to pool neighbours, each minimised without constraints.
-
-    The minimum is non-decreasing and constant on some blocks, on which it is the unconstrained
-    minimum: so it is the best of those that come out non-decreasing.
-    """
-    n = len(target)
-    best = np.inf
-    for n_cuts in range(n):
-        for cuts in combinations(range(1, n), n_cuts):
-            first = np.array([0, *cuts])
-            pooled = np.add.reduceat(counts, first, axis=1)
-            goal = np.add.reduceat(target, first)
-            found = (
-                minimize(
-                    lambda free, c=pooled, b=goal: _pinned(free, c, b, weight),
-                    np.zeros(len(first) - 1),
-                    jac=True,
-                    method="BFGS",
-                    options={"gtol": 1e-11},
-                )
-                if len(first) > 1
-                else None
-            )
-            theta = np.append(found.x, 0.0) if found is not None else np.zeros(1)
-            if np.all(np.diff(theta) >= -1e-9):
-                best = min(best, loss_and_gradient(theta, pooled, goal, weight)[0])
-    return best
-
-
-def _pinned(free, counts, target, weight):
-    loss, gradient = loss_and_gradient(np.append(free, 0.0), counts, target, weight)
-    return loss, gradient[:-1]

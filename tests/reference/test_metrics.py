@@ -1,6 +1,5 @@
 """The references of the metrics, on cases worked out by hand."""
 
-import math
 from fractions import Fraction
 
 import pytest
@@ -23,23 +22,6 @@ def test_two_classes_are_judged_by_the_positive_one():
     assert metrics.positive_error(ROWS, LABELS, n_bins=1) == Fraction(9, 32)
 
 
-def test_accuracy_takes_the_first_of_equals():
-    assert metrics.accuracy(ROWS, LABELS) == Fraction(1, 2)
-    assert metrics.accuracy(ROWS, LABELS, [1, 1, 1, 5]) == Fraction(6, 8)
-
-
-def test_brier_by_hand():
-    """Rows: 1/16, 9/16, 1/4, 1/64 twice each, over eight cells."""
-    assert metrics.brier(ROWS, LABELS) == Fraction(4 + 36 + 16 + 1, 64 * 4)
-
-
-def test_likelihood_by_hand():
-    expected = -(math.log(0.75) + math.log(0.25) + math.log(0.5) + math.log(0.875)) / 4
-    assert metrics.likelihood(ROWS, LABELS) == pytest.approx(expected, rel=1e-15)
-    assert metrics.likelihood([[1.0, 0.0]], [1]) == pytest.approx(-math.log(1e-12))
-    assert metrics.likelihood([[1.0, 0.0]], [1], floor=0) == math.inf
-
-
 def test_bins_of_equal_width_are_closed_above():
     assert [metrics.width_bin(v, 4) for v in (0.0, 0.25, 0.26, 0.5, 0.75, 1.0)] == [
         0,
@@ -56,19 +38,6 @@ def test_bins_of_equal_mass_keep_ties_together():
     one = [Fraction(1)] * 6
     assert metrics.mass_bins([0.1, 0.2, 0.2, 0.2, 0.3, 0.4], one, 2) == [0, 0, 0, 0, 1, 1]
     assert metrics.mass_bins([0.1, 0.1, 0.1], one[:3], 2) == [1, 1, 1]
-
-
-def test_confidence_error_by_hand():
-    """Two bins: at 1/2 (one row, wrong: gap 1/2); above, 3 rows: mean 19/24, 2 right: gap 1/8."""
-    expected = Fraction(1, 4) * Fraction(1, 2) + Fraction(3, 4) * (
-        Fraction(19, 24) - Fraction(2, 3)
-    )
-    assert metrics.confidence_error(ROWS, LABELS, n_bins=2) == expected
-
-
-def test_classwise_error_by_hand():
-    """One bin: class 0 has mean 17/32 and share 1/4, class 1 the complements."""
-    assert metrics.classwise_error(ROWS, LABELS, n_bins=1) == Fraction(17, 32) - Fraction(1, 4)
 
 
 def test_thresholded_error_by_hand():
@@ -102,20 +71,3 @@ def test_cumulative_errors_by_hand():
     # 1/2 right, 3/4 wrong twice: 1/2, -1, -7/8.
     assert metrics.cumulative_errors(THREE, [1, 1, 0, 1]) == (Fraction(3, 8), Fraction(1, 4))
     assert metrics.cumulative_errors(THREE, LABELS, [1, 1, 1, 5]) == (Fraction(1, 8),) * 2
-
-
-def test_decomposition_by_hand():
-    """One feature, 0.25 < 0.5 < 0.75, labels 1, 0, 1: the first two pool to 1/2."""
-    rows = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]
-    raw, recalibrated, constant = metrics.decomposition(rows, [1, 0, 1])
-    assert raw == (Fraction(9, 16) + Fraction(1, 4) + Fraction(1, 16)) / 3
-    assert recalibrated == (Fraction(1, 4) + Fraction(1, 4)) / 3
-    assert constant == Fraction(2, 9)
-
-
-def test_ranked_probability_score_by_hand():
-    """Half of the mass one or two grades too high; two classes have the Brier score."""
-    assert metrics.ranked([[0.5, 0.5, 0.0]], [0]) == Fraction(1, 8)
-    assert metrics.ranked([[0.5, 0.0, 0.5]], [0]) == Fraction(1, 4)
-    assert metrics.ranked([[1.0, 0.0, 0.0]], [2]) == 1
-    assert metrics.ranked(ROWS, LABELS) == metrics.brier(ROWS, LABELS)

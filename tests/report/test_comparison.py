@@ -18,11 +18,10 @@ from calibrant.datasets import simulated_scores
 from calibrant.decisions import expected_cost, value_of_calibration
 from calibrant.errors import LabelError, ParameterError, RangeError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
-from calibrant.metrics._cumulative import holm
 from calibrant.report import compare
 from calibrant.report._comparison import paired_differences
 from calibrant.report._page import page_of, python_lines
-from conftest import simulate
+from conftest import refuses, simulate
 
 METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
 
@@ -43,21 +42,18 @@ def comparison(parts):
 def test_a_comparison_prints_as_a_table(comparison):
     assert (comparison.methods, comparison.baseline) == (METHODS_HERE, "ts")
     assert comparison.failures == ()
-    with pytest.raises(ParameterError, match="method='nothing'"):
+    with refuses("method", value="nothing"):
         comparison.result("nothing")
     lines = str(comparison).splitlines()
     assert repr(comparison) == str(comparison)
-    assert lines[0].split()[:2] == ["method", "accuracy"]
-    assert lines[1].split()[0] == "%"
     rows = lines[2:6]
-    assert [line.split()[0] for line in rows] == ["uncalibrated", "ts", "fir", "vs"]
+    assert [line.split()[0] for line in rows] == [*METHODS_HERE]
     assert len({line.index(".") for line in rows}) == 1  # in columns
     nll = {m: comparison.result(m).evaluation.negative_log_likelihood.value for m in METHODS_HERE}
     for line, method in zip(rows, METHODS_HERE, strict=True):
         star = "*" if nll[method] == min(nll.values()) else " "
         assert f"{nll[method]:.4f}{star}" in line
     assert max(map(len, lines)) <= 80
-    assert "12 classes" in lines[-1]
     assert len(repr(comparison.results)) < 500
 
 
@@ -75,7 +71,7 @@ def test_a_comparison_gives_a_frame(comparison, monkeypatch):
     assert frame.loc["vs", "nll_difference"] == comparison.result("vs").difference.value
     assert frame.loc["ts", "nll_difference"] == 0
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="to_frame needs pandas"):
+    with pytest.raises(ImportError, match="pandas"):
         comparison.to_frame()
 
 
@@ -137,21 +133,19 @@ def test_a_method_that_fails_is_recorded_and_warnings_are_kept(hostile, parts):
     assert any("order of the columns" in text for text in moved.result("uncalibrated").warnings)
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"scores": 2}, RangeError, "sum"),
-        ({"new_y": 77}, LabelError, "77"),
-        ({"methods": ["no-such-method"]}, ParameterError, "method="),
-        ({"methods": {"uncalibrated": TemperatureScaling()}}, ParameterError, "always compared"),
-    ],
-)
-def test_bad_data_is_an_error_at_once(parts, change, error, message):
+def test_bad_data_is_an_error_at_once(parts):
     scores, y, new_scores, new_y = parts
-    options = {name: value for name, value in change.items() if name not in {"scores", "new_y"}}
-    new_y = np.full(len(new_y), change.get("new_y", new_y))
-    with pytest.raises(error, match=message):
-        quick((change.get("scores", 1) * scores, y, new_scores, new_y), **options)
+    with refuses("scores", RangeError, row=0):
+        quick((2 * scores, y, new_scores, new_y))
+    with refuses("y", LabelError):
+        quick((scores, y, new_scores, np.full(len(new_y), 77)))
+    with refuses("method", value="no-such-method"):
+        quick(parts, ["no-such-method"])
+    with refuses("methods"):
+        quick(parts, {"uncalibrated": TemperatureScaling()})
+    for name in ("groups_val", "groups_test"):
+        with pytest.raises(ShapeError):
+            quick(parts, **{name: ["a", "b"]})
 
 
 def test_logits_are_read_as_logits_and_every_method_is_told(parts):
@@ -172,8 +166,7 @@ def test_classes_that_the_calibration_part_lacks_have_to_be_named(parts):
     lacking = scores[kept], names[y[kept]], new_scores, names[new_y]
     found = quick(lacking, classes=names)
     assert found.classes.tolist() == names.tolist()
-    assert found.val_counts[5] == 0
-    with pytest.raises(LabelError, match="classes"):
+    with pytest.raises(LabelError):
         quick(lacking)
 
 
@@ -188,7 +181,7 @@ def test_a_weight_of_two_is_the_row_twice():
     b = quick(repeated, "fir")
     for one, two in zip(a.results, b.results, strict=True):
         same, twice = one.evaluation.estimates(), two.evaluation.estimates()
-        for metric in set(same) - {"kernel_density_ece"}:  # whose bandwidth depends on the rows
+        for metric in same:
             assert same[metric].value == pytest.approx(twice[metric].value, rel=1e-9)
         assert np.allclose(one.classwise.ece, two.classwise.ece)
         assert one.mean_confidence == pytest.approx(two.mean_confidence)
@@ -249,12 +242,6 @@ def test_one_row_tells_nothing_and_without_a_level_nothing_is_told():
     assert np.isnan([found.low, found.high, found.p_value, found.p_holm]).all()
 
 
-def test_holm_by_hand():
-    assert holm(np.array([0.01, 0.02, 0.03, 0.005])) == pytest.approx([0.03, 0.04, 0.04, 0.02])
-    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
-    assert holm(np.array([])).tolist() == []
-
-
 def test_groups_are_judged_and_a_grouped_calibrator_is_fitted_by_them(parts):
     scores, y, new_scores, new_y = parts
     groups, new_groups = np.arange(1200) % 3, np.arange(900) % 3
@@ -263,19 +250,13 @@ def test_groups_are_judged_and_a_grouped_calibrator_is_fitted_by_them(parts):
     methods = {"grouped": GroupedCalibrator(TemperatureScaling(), min_rows=100)}
     found = compare(y, scores, new_y, new_scores, methods, sample_weight_test=weight, **told)
     assert found.failures == ()
-    assert set(found.by_group) <= {"uncalibrated", "ts", "grouped"}
-    table = found.by_group["uncalibrated"]
-    assert {row.group for row in table} == {0, 1, 2}
-    alone = evaluate(
-        new_y[new_groups == 1],
-        new_scores[new_groups == 1],
-        sample_weight=weight[new_groups == 1],
-        classes=np.arange(12),
-        n_resamples=10,
-    )
-    row = next(row for row in table if row.group == 1)
-    assert row.n_rows == alone.n_rows
-    assert row.estimates["negative_log_likelihood"] == alone.negative_log_likelihood
+    table = {row.group: row for row in found.by_group["uncalibrated"]}
+    assert table.keys() == {0, 1, 2}
+    own = new_groups == 1
+    options = {"sample_weight": weight[own], "classes": np.arange(12), "n_resamples": 10}
+    alone = evaluate(new_y[own], new_scores[own], **options)
+    assert table[1].n_rows == alone.n_rows
+    assert table[1].estimates["negative_log_likelihood"] == alone.negative_log_likelihood
     page = page_of(found)
     assert '<section id="groups"' in page
     assert "<bdi>2</bdi></th>" in page
@@ -284,29 +265,15 @@ def test_groups_are_judged_and_a_grouped_calibrator_is_fitted_by_them(parts):
     assert "predict_proba(new_scores, groups=new_groups)" in python_lines(found, "grouped")
 
 
-@pytest.mark.parametrize("part", ["groups_val", "groups_test"])
-def test_bad_groups_are_an_error_at_once(parts, part):
-    scores, y, new_scores, new_y = parts
-    with pytest.raises(ShapeError, match="groups have shape"):
-        compare(y, scores, new_y, new_scores, "ts", **{part: ["a", "b"]})
-
-
 def test_decisions_are_those_of_the_functions():
     """Costs by name and weights, before calibration and with the method applied."""
     bold, y = simulated_scores(1200)
     names = np.array(["ant", "bee", "cow"])[y]
     frame = pd.DataFrame([[1, 0, 1], [0, 5, 5], [1, 1, 0]], ["bee", "ant", "cow"], list("abc"))
     weight = np.random.default_rng(0).integers(0, 3, 600)
-    found = compare(
-        names[:600],
-        bold[:600],
-        names[600:],
-        bold[600:],
-        ["ts"],
-        costs=frame,
-        sample_weight_test=weight,
-        n_resamples=50,
-    ).decisions
+    parts = bold[:600], names[:600], bold[600:], names[600:]
+    options = {"costs": frame, "sample_weight_test": weight, "n_resamples": 50}
+    found = quick(parts, **options).decisions
     after = TemperatureScaling().fit(bold[:600], names[:600]).predict_proba(bold[600:])
     told = {"sample_weight": weight, "classes": ["ant", "bee", "cow"]}
     saved = value_of_calibration(names[600:], bold[600:], after, frame, **told)
@@ -321,7 +288,7 @@ def test_decisions_are_those_of_the_functions():
 def test_wrong_costs_are_refused_before_any_fit():
     bold, y = simulated_scores(100)
     seen = []
-    with pytest.raises(ParameterError, match="shape"):
+    with pytest.raises(ParameterError):
         compare(y, bold, y, bold, "ts", costs=[[0, 1]], progress=lambda *told: seen.append(told))
     assert not seen
 

@@ -18,6 +18,7 @@ from calibrant._cli import main
 from calibrant.metrics import confidence_ece, negative_log_likelihood
 from calibrant.report import ModelAnswers, compare_models, read_answers, write_models
 from calibrant.report._models import _interval
+from conftest import refuses
 
 CUT = Path(__file__).parents[1] / "data"
 QUICK = TemperatureScaling()
@@ -125,7 +126,7 @@ def test_models_of_several_tasks_have_a_row_of_all():
     assert table.differences[0].difference.value == 0.0  # a temperature keeps the answers
     assert table.differences[0].difference.low < 0.0 < table.differences[0].difference.high
     assert table.sorted_by("nll").rows[0].model == "b"
-    with pytest.raises(errors.ParameterError, match="column='best'"):
+    with refuses("column", value="best"):
         table.sorted_by("best")
     frame = table.to_frame()
     assert frame.shape[0] == 4
@@ -141,18 +142,12 @@ def test_many_differences_are_not_all_printed():
     assert len(table.to_dict()["differences"]) == 28
 
 
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"items": [1, 2]}, "items of m has shape"),
-        ({"clusters": [1, 2]}, "clusters of m has shape"),
-    ],
-)
-def test_items_and_clusters_have_one_for_each_row(change, match):
+@pytest.mark.parametrize("name", ["items", "clusters"])
+def test_items_and_clusters_have_one_for_each_row(name):
     z, y = draw(n=30)
-    with pytest.raises(errors.ShapeError, match=match):
-        compare_models([answers(z, y, "m", **change)], calibrator=QUICK)
-    with pytest.raises(errors.ParameterError, match="two entries of the model 'm'"):
+    with refuses(name, errors.ShapeError):
+        compare_models([answers(z, y, "m", **{name: [1, 2]})], calibrator=QUICK)
+    with refuses("answers"):
         compare_models([answers(z, y, "m")] * 2, calibrator=QUICK)
 
 
@@ -235,21 +230,19 @@ def test_epochs_are_repeated_samples_of_a_question(tmp_path):
 
 
 def test_what_cannot_be_read_is_told(tmp_path):
-    with pytest.raises(errors.PredictionFileError, match="no logs of evaluations"):
-        read_answers(tmp_path)
-    with pytest.raises(errors.PredictionFileError, match="is not a directory"):
-        read_answers(tmp_path / "none")
     text = {"filtered_resps": ["42"], "target": "42", "doc_id": 0}
+    for home in (tmp_path, tmp_path / "none"):
+        with pytest.raises(errors.PredictionFileError):
+            read_answers(home)
     (tmp_path / f"samples_gsm8k_{OLD}.jsonl").write_text(json.dumps(text))
     with pytest.raises(errors.PredictionFileError, match="generated text"):
         read_answers(tmp_path)
     of_lm_eval(tmp_path, "letters", OLD)
-    with pytest.warns(errors.CalibrantWarning, match="1 log left out: .*generated text"):
-        (found,) = read_answers(tmp_path)
-    assert found.task == "letters"
-    (tmp_path / f"samples_gsm8k_{OLD}.jsonl").write_text('{"probs": [0.5, 0.5]}\n')
-    with pytest.warns(errors.CalibrantWarning, match="1 log left out: .*the label is missing"):
-        read_answers(tmp_path)
+    for content in (json.dumps(text), '{"probs": [0.5, 0.5]}\n'):
+        (tmp_path / f"samples_gsm8k_{OLD}.jsonl").write_text(content)
+        with pytest.warns(errors.CalibrantWarning, match="1 log left out"):
+            (found,) = read_answers(tmp_path)
+        assert found.task == "letters"
 
 
 def run(*words):

@@ -19,6 +19,7 @@ from calibrant.datasets import simulated_scores
 from calibrant.scale import RowSample
 from calibrant.scale import dask as on_dask
 from calibrant.scale.dask import DaskChunks
+from conftest import refuses
 
 SCORES, Y = simulated_scores(3000)
 CHUNKED, LABELS = da.from_array(SCORES, chunks=(700, 3)), da.from_array(Y, chunks=500)
@@ -151,7 +152,7 @@ def test_a_chunk_without_weight_or_without_rows_is_none():
         assert_array_equal(far.predict_proba(SCORES), here.predict_proba(SCORES))
     found = metrics.accuracy(LABELS, CHUNKED, sample_weight=weight)
     assert found == pytest.approx(metrics.accuracy(Y[700:], SCORES[700:]))
-    with pytest.raises(errors.ShapeError, match="there is nothing to fit"):
+    with pytest.raises(errors.ShapeError):
         calibrant.FlattenedIsotonic(classes=[0, 1, 2]).fit(CHUNKED, LABELS, 0 * weight)
 
 
@@ -167,7 +168,7 @@ def test_labels_of_rows_without_weight_tell_nothing_of_the_classes(names):
         assert found.tolist() == names[:3].tolist()
         assert found.dtype.kind in "iU"
     for scores in (SCORES, CHUNKED):
-        with pytest.raises(errors.LabelError, match=r"is '?[3d]'?, which is not among"):
+        with refuses("y", errors.LabelError):
             calibrant.FlattenedIsotonic().fit(scores, y, weight)
 
 
@@ -182,11 +183,11 @@ def wrong(**changes):
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (("scores", (1417, 1), np.nan), r"chunk 2, row 17: scores\[17, 1\] is"),
-        (("scores", (2999, 0), 7.0), r"chunk 4, row 199: scores\[199, 0\] is 7.0"),
-        (("scores", 700, 0.0), r"chunk 1, row 0: scores\[0\] is 0.0 in every"),
-        (("y", 750, 9), r"chunk 1, row 50: y\[50\] is 9, which is not among"),
-        (("weight", 1400, -1.0), r"chunk 2, row 0: sample_weight\[0\] is -1.0"),
+        (("scores", (1417, 1), np.nan), r"^chunk 2, row 17: scores\[17, 1\] "),
+        (("scores", (2999, 0), 7.0), r"^chunk 4, row 199: scores\[199, 0\] "),
+        (("scores", 700, 0.0), r"^chunk 1, row 0: scores\[0\] "),
+        (("y", 750, 9), r"^chunk 1, row 50: y\[50\] "),
+        (("weight", 1400, -1.0), r"^chunk 2, row 0: sample_weight\[0\] "),
     ],
 )
 def test_a_fault_is_named_by_chunk_and_row_and_changes_nothing(fault, words):
@@ -223,36 +224,34 @@ def test_bad_rows_are_marked_or_left_out(names):
     left = on_dask.predict_proba(calibrator, chunked, on_bad_row="skip")
     assert names is not None or np.isnan(left.shape[0])
     assert_array_equal(left.compute(), wanted[good])
-    with pytest.raises(
-        errors.DataError, match=r"chunk \d, row \d+.*: scores\[\d+.* is (nan|0.0 in)"
-    ):
+    with refuses("scores", errors.DataError):
         on_dask.predict_proba(calibrator, chunked).compute()
-    with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known; use one of"):
+    with refuses("on_bad_row", value="drop"):
         on_dask.predict_proba(calibrator, chunked, on_bad_row="drop")
     assert calibrator.sample_.n_rows == len(Y)  # which are not sent to the workers
 
 
 @pytest.mark.parametrize(
-    ("scores", "y", "error", "words"),
+    ("scores", "y", "error"),
     [
-        (CHUNKED.rechunk((700, 1)), LABELS, errors.ShapeError, r"rechunk\(\{1: -1\}\)"),
-        (CHUNKED[CHUNKED[:, 0] > 0.2], Y, errors.ShapeError, r"compute_chunk_sizes\(\)"),
-        (CHUNKED[CHUNKED[:, 0] > 0.2], LABELS, errors.ShapeError, "has 6 chunks and scores has 5"),
-        (CHUNKED, LABELS[:-1], errors.ShapeError, "y has 2999 rows but scores has 3000"),
-        (SCORES, LABELS, errors.ContainerError, "the labels are a Dask collection"),
-        (CHUNKED[:, 0], LABELS, errors.ShapeError, "has one column"),
-        (CHUNKED, None, errors.LabelError, "pass the labels"),
-        (CHUNKED, da.zeros((3000, 2)), errors.ShapeError, "one-hot"),
+        (CHUNKED.rechunk((700, 1)), LABELS, errors.ShapeError),
+        (CHUNKED[CHUNKED[:, 0] > 0.2], Y, errors.ShapeError),
+        (CHUNKED[CHUNKED[:, 0] > 0.2], LABELS, errors.ShapeError),
+        (CHUNKED, LABELS[:-1], errors.ShapeError),
+        (SCORES, LABELS, errors.ContainerError),
+        (CHUNKED[:, 0], LABELS, errors.ShapeError),
+        (CHUNKED, None, errors.LabelError),
+        (CHUNKED, da.zeros((3000, 2)), errors.ShapeError),
     ],
 )
-def test_what_cannot_be_chunked_alike_is_refused_with_a_remedy(scores, y, error, words):
-    with pytest.raises(error, match=words):
+def test_what_cannot_be_chunked_alike_is_refused(scores, y, error):
+    with pytest.raises(error):
         calibrant.FlattenedIsotonic().fit(scores, y)
 
 
 def test_another_number_of_classes_in_a_chunk_is_refused():
     odd = da.from_delayed(dask.delayed(np.full)((10, 4), 0.25), (10, 3), float)
-    with pytest.raises(errors.ShapeError, match="chunk 5: scores has 4 columns"):
+    with pytest.raises(errors.ShapeError, match=r"^chunk 5: "):
         calibrant.FlattenedIsotonic().fit(
             da.concatenate([CHUNKED, odd]), np.concatenate([Y, Y[:10]])
         )
@@ -308,5 +307,5 @@ def test_bad_rows_of_a_frame_keep_the_index_of_the_others():
     assert_array_equal(left.index, np.delete(frame.index, 25))
     marked = on_dask.predict_proba(calibrator, lazy, on_bad_row="nan").compute()
     assert_array_equal(marked.index[marked.isna().any(axis=1)], frame.index[[25]])
-    with pytest.raises(errors.NonFiniteError, match=r"chunk 2, row 5: scores\[5, 1\] is nan"):
+    with pytest.raises(errors.NonFiniteError, match=r"^chunk 2, row 5: scores\[5, 1\] "):
         calibrator.predict_proba(lazy).compute()

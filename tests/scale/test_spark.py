@@ -33,6 +33,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from calibrant.scale import spark
+from conftest import refuses
 
 pytestmark = [
     pytest.mark.slow,
@@ -271,49 +272,40 @@ def test_bad_rows_are_marked_or_left_out(session):
     said = "NonFiniteError: partition 0, row 17: column 'cow'"
     with pytest.raises(PythonException, match=said):
         spark.predict_proba(calibrator, given.where("y < 1000"), scores=NAMES).collect()
-    with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known"):
+    with refuses("on_bad_row", value="drop"):
         spark.predict_proba(calibrator, given, scores=NAMES, on_bad_row="drop")
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("changes", "error"),
     [
-        ({"scores": ["ant", "bee", "dog"]}, "ColumnNameError", "no columns 'dog'; its columns are"),
-        (
-            {"scores": ["ant", "bee", "label"]},
-            "ContainerError",
-            "'label' has type string",
-        ),
-        ({"scores": "ant"}, "ContainerError", "'ant' is of type double; pass a list of columns"),
-        ({"scores": "none"}, "ShapeError", "column 'none' has no array in any row"),
-        ({"label": "day"}, "LabelError", "column 'day' has type date; labels must be text"),
-        ({"weight": "label"}, "WeightError", "'label' has type string; weights must be numbers"),
+        ({"scores": ["ant", "bee", "dog"]}, "ColumnNameError"),
+        ({"scores": ["ant", "bee", "label"]}, "ContainerError"),
+        ({"scores": "ant"}, "ContainerError"),
+        ({"scores": "none"}, "ShapeError"),
+        ({"label": "day"}, "LabelError"),
+        ({"weight": "label"}, "WeightError"),
     ],
 )
-def test_columns_that_cannot_be_meant_are_refused(table, changes, error, message):
-    given = table.withColumns(
-        {
-            "none": F.lit(None).cast("array<double>"),
-            "day": F.current_date(),
-        }
-    )
+def test_columns_that_cannot_be_meant_are_refused(table, changes, error):
+    given = table.withColumns({"none": F.lit(None).cast("array<double>"), "day": F.current_date()})
     asked = {"scores": NAMES, "label": "label"} | changes
-    with pytest.raises(getattr(errors, error), match=message):
+    with pytest.raises(getattr(errors, error)):
         fit(calibrant.FlattenedIsotonic(), given, **asked)
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("changes", "error"),
     [
-        ({"scores": NAMES[:2]}, "ShapeError", "X has 2 features, but TemperatureScaling is exp"),
-        ({"scores": ["ant", "bee", "y"]}, "ColumnNameError", "'y' is not"),
-        ({"output": ["a", "b"]}, "ParameterError", "output has 2 names for 3 classes"),
-        ({"output": "Label"}, "ParameterError", "output='Label' is the name of another column"),
-        ({"output": ["a", "b", "a"]}, "ParameterError", "output='a' is the name of another"),
+        ({"scores": NAMES[:2]}, "ShapeError"),
+        ({"scores": ["ant", "bee", "y"]}, "ColumnNameError"),
+        ({"output": ["a", "b"]}, "ParameterError"),
+        ({"output": "Label"}, "ParameterError"),
+        ({"output": ["a", "b", "a"]}, "ParameterError"),
     ],
 )
-def test_predictions_that_cannot_be_made_are_refused_at_once(table, changes, error, message):
-    with pytest.raises(getattr(errors, error), match=message):
+def test_predictions_that_cannot_be_made_are_refused_at_once(table, changes, error):
+    with pytest.raises(getattr(errors, error)):
         spark.predict_proba(NAMED, table, **({"scores": NAMES} | changes))
     with pytest.raises(errors.NotFittedError):
         spark.predict_proba(calibrant.TemperatureScaling(), table, scores=NAMES)
@@ -321,7 +313,7 @@ def test_predictions_that_cannot_be_made_are_refused_at_once(table, changes, err
 
 def test_no_rows_are_refused(table):
     chunks = spark.rows(table.where("false"), scores=NAMES)
-    with pytest.raises(errors.ShapeError, match="the data frame has no row"):
+    with pytest.raises(errors.ShapeError):
         calibrant.FlattenedIsotonic(classes=NAMES).fit(chunks, None)
 
 
@@ -355,7 +347,7 @@ def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
     labels, order = predicted.select("kind").toPandas()["kind"], ["setosa", "arctica", "mariana"]
     rows = np.stack(predicted.select("probability").toPandas()["probability"].map(np.array))
     wanted = calibrant.FlattenedIsotonic(classes=order).fit(rows, labels).predict_proba(rows)
-    with pytest.raises(errors.LabelError, match=r"order of a StringIndexer.*classes="):
+    with pytest.raises(errors.LabelError, match="StringIndexer"):
         fit(calibrant.FlattenedIsotonic(), predicted, **told)
     ordered = fit(calibrant.FlattenedIsotonic(classes=order), predicted, **told)
     numbered = fit(calibrant.FlattenedIsotonic(), predicted, scores="probability", label="number")
@@ -363,7 +355,7 @@ def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
         out = spark.predict_proba(calibrator, predicted, scores="probability").toPandas()
         assert_allclose(np.stack(out["calibrated"]), wanted, atol=1e-12)
     named = calibrant.FlattenedIsotonic().fit(FRAME[NAMES], FRAME["label"])
-    with pytest.raises(errors.ColumnNameError, match="vector without names"):
+    with pytest.raises(errors.ColumnNameError):
         spark.predict_proba(named, predicted, scores="probability")
 
 
@@ -374,5 +366,5 @@ def test_a_calibrator_of_groups_is_refused_with_a_remedy(session):
             FRAME[NAMES], FRAME["label"], groups=np.resize(["north", "south"], len(FRAME))
         )
     df = session.createDataFrame(FRAME[:10])
-    with pytest.raises(errors.ContainerError, match=r"group of each row.*for_group"):
+    with pytest.raises(errors.ContainerError, match="for_group"):
         spark.predict_proba(grouped, df, scores=NAMES)

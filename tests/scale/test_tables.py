@@ -60,7 +60,7 @@ def test_predictions_and_metrics(tmp_path):
     assert metrics.brier_score(chunks) == pytest.approx(wanted)
     blind = open_tables(tmp_path, scores=NAMES, label=None)
     assert len(np.concatenate(list(calibrator.predict_proba(blind)))) == len(FRAME)
-    with pytest.raises(errors.LabelError, match="no column of labels; pass label="):
+    with pytest.raises(errors.LabelError, match="label="):
         calibrator.fit(blind)
 
 
@@ -83,7 +83,7 @@ def test_a_fault_is_named_by_file_row_and_column(tmp_path, monkeypatch, column, 
 
 
 def test_files_that_cannot_be_meant_are_refused(tmp_path):
-    with pytest.raises(errors.PredictionFileError, match="directory without tables"):
+    with pytest.raises(errors.PredictionFileError, match=str(tmp_path)):
         open_tables(tmp_path, scores=NAMES)
     write(tmp_path)
     with pytest.raises(
@@ -105,12 +105,12 @@ def test_files_of_several_kinds_and_columns_in_the_order_they_are_named_in(tmp_p
     wanted.update(SCORES[:, [2, 0, 1]], FRAME["label"])
     assert_array_equal(chunks.sample(order).batch().scores, wanted.batch().scores)
     np.save(tmp_path / "p.npy", SCORES)
-    with pytest.raises(errors.PredictionFileError, match="is not a table"):
+    with pytest.raises(errors.PredictionFileError, match=r"p\.npy"):
         open_tables(tmp_path / "p.npy", scores=order)
 
 
 def test_tables_without_rows_are_refused(tmp_path):
     empty = open_tables(write(tmp_path, frame=FRAME[:0]), scores=NAMES)
     for classes in (None, NAMES):
-        with pytest.raises(errors.ShapeError, match="the tables have no row"):
+        with pytest.raises(errors.ShapeError, match="no row"):
             calibrant.TemperatureScaling(classes=classes).fit(empty)

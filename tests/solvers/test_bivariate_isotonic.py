@@ -16,6 +16,7 @@ from calibrant._solvers.bivariate_isotonic import (
     is_whole,
     solve_bivariate_isotonic,
 )
+from conftest import refuses
 from reference.bivariate_isotonic import merge, min_max
 
 
@@ -138,28 +139,28 @@ def test_few_points():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "error", "argument", "row"),
     [
-        (([1, 2], [1], [0, 1]), errors.ShapeError, "rank has 1 entries but q has 2"),
-        (([[1]], [1], [0]), errors.ShapeError, r"q has shape \(1, 1\)"),
-        (([1, np.nan], [1, 1], [0, 1]), errors.NonFiniteError, r"q\[1\] is nan"),
-        (([1, 2], [1, 1], [0, np.inf]), errors.NonFiniteError, r"y\[1\] is inf"),
-        (([1, 2], [1, 1.5], [0, 1]), errors.RangeError, r"rank\[1\] is 1.5"),
-        (([1, 2], [1, 1], [0, 1], [1, 0]), errors.WeightError, r"sample_weight\[1\] is 0"),
-        (([1, 2], [1, 1], [0, 1], [1, -2]), errors.WeightError, r"sample_weight\[1\] is -2"),
-        (([1, 2], [1, 1], [0, 1], [1]), errors.ShapeError, "sample_weight has 1 entries"),
-        ((["a"], [1], [0]), errors.ContainerError, "q cannot be read as numbers"),
+        (([1, 2], [1], [0, 1]), errors.ShapeError, "rank", None),
+        (([[1]], [1], [0]), errors.ShapeError, "q", None),
+        (([1, np.nan], [1, 1], [0, 1]), errors.NonFiniteError, "q", 1),
+        (([1, 2], [1, 1], [0, np.inf]), errors.NonFiniteError, "y", 1),
+        (([1, 2], [1, 1.5], [0, 1]), errors.RangeError, "rank", 1),
+        (([1, 2], [1, 1], [0, 1], [1, 0]), errors.WeightError, "sample_weight", 1),
+        (([1, 2], [1, 1], [0, 1], [1, -2]), errors.WeightError, "sample_weight", 1),
+        (([1, 2], [1, 1], [0, 1], [1]), errors.ShapeError, "sample_weight", None),
+        ((["a"], [1], [0]), errors.ContainerError, "q", None),
     ],
 )
-def test_bad_input_is_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_input_is_refused(arguments, error, argument, row):
+    with refuses(argument, error, row=row):
         bivariate_isotonic_regression(*arguments)
 
 
 def test_more_points_than_can_be_numbered_are_refused(monkeypatch):
     monkeypatch.setattr(bivariate_isotonic, "MOST_POINTS", 3)
     q, y = [0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1]
-    with pytest.raises(errors.MemoryLimitError, match=r"4 distinct .* at most 3 .* chunks"):
+    with pytest.raises(errors.MemoryLimitError):
         bivariate_isotonic_regression(q, [1, 1, 1, 1], y)
     found = bivariate_isotonic_regression([0.1, 0.1, 0.3, 0.4], [1, 1, 1, 1], y)
     assert found.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1.0])

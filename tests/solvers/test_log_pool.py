@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import minimize
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from calibrant._maps.features import bounded_logs, standardise
 from calibrant._solvers.feature_learners import Boosting, Ridge
-from calibrant._solvers.log_pool import _PoolObjective, pool, solve_log_pool
+from calibrant._solvers.log_pool import pool, solve_log_pool
 
 
 def draw(n_rows=300, n_classes=3, n_parts=3, seed=0):
@@ -45,24 +45,6 @@ def test_the_powers_are_those_of_another_solver(strength, ridge):
     )  # fmt: skip
     assert value(w, *rows, strength, ridge) <= other.fun + 1e-6
     np.testing.assert_allclose(w, other.x, atol=1e-3)
-
-
-def test_no_point_of_a_grid_is_better():
-    logs, y, weight = draw(60, 2, 2)
-    w, _ = solve_log_pool(logs, y, weight, strength=5.0, ridge=1.0)
-    least = value(w, logs, y, weight, 5.0, 1.0)
-    grid = np.linspace(0.0, 2.0, 21)
-    assert all(
-        value(np.array([a, b]), logs, y, weight, 5.0, 1.0) >= least for a in grid for b in grid
-    )
-
-
-def test_gradients_are_those_of_differences():
-    logs, y, weight = draw(100)
-    target = np.eye(3)[y] * weight[:, None]
-    objective, point = _PoolObjective(logs, target, 2.0), np.array([0.7, 0.4, 0.1])
-    numeric = approx_fprime(point, lambda w: objective(w)[0], 1e-6)
-    np.testing.assert_allclose(objective(point)[1], numeric, rtol=1e-4, atol=1e-2)
 
 
 def test_a_pool_of_one_power_is_the_prediction():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibrant._gate import _simplex as simplex
@@ -156,19 +156,6 @@ def test_equals_a_general_convex_solver_over_all_distinct_values(seed, strength)
     guesses.append(np.log(np.maximum(step(starts), 1e-39)))  # what is lower than this is lower
     best = reference.general_minimum(counts, target, weight, guesses)
     assert report.objective == pytest.approx(best, rel=1e-8)
-
-
-@given(small_sets(most_rows=6, most_classes=3), st.sampled_from([0.5, 10.0]))
-@example((np.array([[0.5, 0.5], [0.25, 0.75]]), np.array([0, 1]), np.ones(2)), 1.0)
-def test_equals_the_best_of_all_ways_to_pool(case, strength):
-    rows, labels, weight = case
-    likelihood, _, report = fit(batch_of(rows, labels, weight), strength, tol=1e-10)
-    assume(likelihood.rows.n_segments <= 6)  # one minimisation for each of 2^(n-1) partitions
-    counts = np.stack(
-        [np.bincount(r, minlength=likelihood.rows.n_segments) for r in likelihood.rows.index]
-    )
-    best = reference.brute_force_minimum(counts, likelihood.target, likelihood.weight)
-    assert report.objective == pytest.approx(best, rel=1e-7, abs=1e-9)
 
 
 def test_the_first_round_is_fir():

@@ -1,6 +1,5 @@
 """Binary problems of classes and of all cells: isotonic regression, Platt scaling, beta."""
 
-import math
 from functools import partial
 from itertools import pairwise
 
@@ -327,43 +326,6 @@ def test_real_files_are_optimal(name):
         assert block.sum() / (stop - start) == value
         tails = np.cumsum(block[::-1])[::-1] - value * np.arange(stop - start, 0, -1)
         assert tails[distinct[start:stop]].max() <= 1e-6
-
-
-def brier(g, y):
-    return (g - y) ** 2
-
-
-def log_score(g, y):
-    return -math.log(g if y else 1 - g) if (g if y else 1 - g) > 0 else math.inf
-
-
-def spherical(g, y):
-    return -(g if y else 1 - g) / math.hypot(g, 1 - g)
-
-
-@given(small_problems(), st.integers(0, 2**32 - 1))
-def test_is_optimal_for_every_proper_scoring_rule(problem, seed):
-    """The paper's appendix theorem, for three rules, against random monotone rivals."""
-    p, y, weight = problem
-    batch = check_batch(p, y, weight)
-    step, _ = solve_steps(batch)
-    cells = np.unique(batch.scores)
-    rng = np.random.default_rng(seed)
-    fitted = dict(zip(cells, step(cells), strict=True))
-    rivals = [dict(zip(cells, np.sort(rng.random(len(cells))), strict=True)) for _ in range(5)]
-    nudged = np.clip(step(cells) + 0.01 * np.sort(rng.normal(size=len(cells))), 0, 1)
-    rivals.append(dict(zip(cells, np.maximum.accumulate(nudged), strict=True)))
-    for rule in (brier, log_score, spherical):
-
-        def total(g, rule=rule):
-            return sum(
-                w * rule(g[cell], j == label)
-                for row, label, w in zip(batch.scores, batch.class_index, weight, strict=True)
-                for j, cell in enumerate(row)
-            )
-
-        best = total(fitted)
-        assert all(best <= total(rival) + 1e-12 for rival in rivals)
 
 
 def test_objective_is_the_mean_squared_error_over_cells():

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from calibrant._solvers.prior_shift import (
     prior_interval,
@@ -53,41 +52,6 @@ def test_the_certificate_holds_in_exact_arithmetic(rows, from_priors):
     assert max(means) <= 1 + 1e-7
     for q, mean in zip(priors, means, strict=True):
         assert q * abs(mean - 1) <= 1e-7
-
-
-def test_it_finds_what_a_general_solver_finds():
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        from_priors = rng.dirichlet(np.full(4, 3.0))
-        rows, _ = simulate(rng, 80, rng.dirichlet(np.ones(4)), from_priors)
-        weight = rng.integers(1, 4, size=80).astype(float)
-
-        def loss(q, rows=rows, from_priors=from_priors, weight=weight):
-            return -weight @ np.log(np.maximum(rows @ (q / from_priors), 1e-300)) / weight.sum()
-
-        priors, _ = solve_priors(rows, from_priors, weight)
-        general = minimize(
-            loss,
-            np.full(4, 0.25),
-            method="SLSQP",
-            bounds=[(0, 1)] * 4,
-            constraints={"type": "eq", "fun": lambda q: q.sum() - 1},
-            options={"ftol": 1e-14, "maxiter": 1000},
-        )
-        assert loss(priors) <= general.fun + 1e-9
-        assert np.abs(priors - general.x).max() < 1e-3
-
-
-def test_the_limit_of_expectation_maximisation():
-    rng = np.random.default_rng(1)
-    from_priors = np.array([0.2, 0.3, 0.5])
-    rows, _ = simulate(rng, 200, [0.6, 0.3, 0.1], from_priors)
-    priors, _ = solve_priors(rows, from_priors)
-    q = from_priors
-    for _ in range(20_000):  # Saerens, Latinne and Decaestecker, equation 2.8
-        posterior = rows * q / from_priors
-        q = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
-    assert priors == pytest.approx(q, abs=1e-6)
 
 
 def test_a_class_that_was_never_there_stays_so():

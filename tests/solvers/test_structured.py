@@ -7,7 +7,7 @@ from calibrant._gate._simplex import check_batch
 from calibrant._solvers.rows import AT_TEMPERATURE
 from calibrant._solvers.structured import PENALTIES, solve_structured
 from calibrant._solvers.temperature import solve_temperature
-from conftest import load_real, real_files, simulate
+from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 FORMS = pytest.mark.parametrize("full", [False, True])
@@ -57,30 +57,6 @@ def test_agrees_with_a_general_solver(full):
     assert report.objective == pytest.approx(other.fun, rel=1e-7)
     assert found.inverse_temperature == pytest.approx(other.x[0] * beta, abs=1e-3)
     np.testing.assert_allclose(found.intercept, other.x[-3:], atol=1e-3)
-
-
-@pytest.mark.parametrize("name", real_files("cifar10_r", "yelp", "hpc", "r52", "letter"))
-def test_the_gradient_on_real_files_vanishes(name):
-    """Recomputed with numpy from the map: gamma is what the common slope's equation gives."""
-    p, y = load_real(name)["val"]
-    batch = check_batch(p, y)
-    start, m = temperature_of(batch), batch.n_rows
-    found, report = fit(batch, full=True, strength=1.0, tol=1e-9)
-    assert report.converged
-    z = np.log(np.maximum(batch.scores, np.exp(start.zero_logit)))
-    residual = found(batch.scores)
-    residual[np.arange(m), batch.class_index] -= 1.0
-    residual /= m
-    slopes = residual.T @ features(z, found.scale, 0.02)
-    gamma = -np.trace(slopes) * m / PENALTIES[1]
-    by_penalty = PENALTIES[3] / m * found.coef
-    np.fill_diagonal(by_penalty, PENALTIES[2] / m * (np.diag(found.coef) - gamma))
-    assert np.abs(slopes + by_penalty).max() < 1e-7
-    assert np.abs(residual.sum(axis=0) + PENALTIES[4] / m * found.intercept).max() < 1e-7
-    alpha = found.inverse_temperature / start.inverse_temperature
-    by_alpha = np.vdot(residual, z) + PENALTIES[0] / m * (alpha - 1.0) / start.inverse_temperature
-    # Where it is held at its bound it would go on down from there.
-    assert max(-by_alpha, by_alpha * (found.inverse_temperature > 0.0)) < 1e-6
 
 
 def test_the_evidence_shrinks_what_is_not_needed():

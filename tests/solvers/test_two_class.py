@@ -20,10 +20,7 @@ from calibrant._solvers.two_class import (
     minimise_together,
     solve_two_class,
 )
-from calibrant.errors import (
-    ColumnMismatchWarning,
-    ConstantFitWarning,
-)
+from calibrant.errors import ColumnMismatchWarning, ConstantFitWarning
 from conftest import each_real_file, load_real, simulate
 
 LOGS = BoundedLogs(1e-12, 1e-12)

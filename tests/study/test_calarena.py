@@ -19,6 +19,7 @@ from calibrant._cli.main import run
 from calibrant.study import ArenaCalibrator, run_study, win_rates
 from calibrant.study._calarena import METRICS, read_results
 from calibrant.study._files import find_files, look_into
+from calibrant.study._methods import ALL_METHODS
 from conftest import methods_alone, refuses, simulate
 from study.hdf5_files import N_CAL, write_benchmark, write_group
 
@@ -117,7 +118,7 @@ def test_zeros_cost_what_they_cost_there(tmp_path):
 
 def test_what_is_no_study_is_said(home):
     (home / "notes.txt").write_text("no predictions")
-    with pytest.raises(errors.PredictionFileError, match=r"nor an HDF5 file \(\.h5 or \.hdf5\)"):
+    with pytest.raises(errors.PredictionFileError, match="HDF5"):
         find_files(home / "notes.txt")
     write_benchmark(home / "empty.h5", {"toy/bad": {"labels_cal": None}})
     with pytest.raises(errors.PredictionFileError, match=r"no groups dataset/model.*labels_cal"):
@@ -175,10 +176,10 @@ def test_other_files_are_refused(tmp_path, text, message):
 
 
 def test_nothing_to_compare_is_refused(tmp_path):
-    with pytest.raises(errors.DataError, match="has no result files"):
+    with pytest.raises(errors.DataError, match=tmp_path.name):
         win_rates(tmp_path)
     save(tmp_path, "A", dict.fromkeys(CASES, 1.0))
-    with pytest.raises(errors.ParameterError, match="at least two"):
+    with refuses("directories"):
         win_rates(tmp_path)
     with refuses("metric"):
         win_rates(tmp_path, metric="beauty")
@@ -309,9 +310,9 @@ def test_calibrators_with_parameters_are_left_as_they_were():
 
 
 def test_what_cannot_be_is_said():
-    with pytest.raises(errors.ParameterError, match="scores='logits', but CalArena gives prob"):
+    with refuses("calibrator"):
         ArenaCalibrator(calibrant.TemperatureScaling(scores="logits")).fit(SINGLE, LABELS)
-    with pytest.raises(errors.ParameterError, match="'magic'"):
+    with refuses("method", value="magic"):
         ArenaCalibrator("magic").fit(SINGLE, LABELS)
     with pytest.raises(NotFittedError):
         ArenaCalibrator().predict_proba(SINGLE)
@@ -329,7 +330,7 @@ def ours():
 @pytest.mark.parametrize("method", methods_alone())
 def test_every_method_can_be_entered(method, ours):
     entries = ours.calibrators()
-    assert list(entries) == [f"calibrant-{name}" for name in methods_alone()]
+    assert list(entries) == [f"calibrant-{name}" for name in ALL_METHODS]
     entry = entries[f"calibrant-{method}"]()
     assert type(entry.calibrator) is methods_alone()[method]
     base = ours.theirs.Calibrator

@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 
 from calibrant import FlattenedIsotonic
 from calibrant._gate._simplex import check_batch
-from calibrant._predictions import EventRows
 from calibrant._solvers.one_vs_rest import binary_problem, pool_segments, solve_isotonic_steps
-from calibrant.metrics._calibration_error import find_bins
 from calibrant.study import SharedClasswise
 from calibrant.study._histogram import (
-    MassBins,
     beta_prior,
     bin_range,
     group_classes,
@@ -82,17 +79,6 @@ def test_bins_of_equal_width_are_those_of_numpy(data, n_bins):
     np.testing.assert_allclose(
         found.values, np.where(sizes > 0, hits / np.maximum(sizes, 1), empty)
     )
-
-
-@given(cells(), st.integers(1, 9))
-def test_bins_of_equal_mass_are_those_of_the_metrics(data, n_bins):
-    problem = problem_of(*data)
-    values, weight, hits = problem.values, problem.cells, problem.positives
-    bins = find_bins(EventRows(values, hits > 0, weight), n_bins, "quantile")
-    used = np.bincount(bins, minlength=n_bins) > 0
-    _, positives, sizes = MassBins(problem).cut(n_bins)
-    np.testing.assert_array_equal(sizes, np.bincount(bins, weight, n_bins)[used])
-    np.testing.assert_array_equal(positives, np.bincount(bins, hits, n_bins)[used])
 
 
 @given(cells(), st.integers(1, 9))

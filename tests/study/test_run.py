@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant import errors, metrics
+from calibrant import metrics
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant.study import _run as module
 from calibrant.study import read_table, run_study
@@ -20,7 +20,7 @@ from calibrant.study._files import find_files, look_at
 from calibrant.study._methods import DEFAULT_METHODS, PAPER_METHODS
 from calibrant.study._run import _check_methods, longest_first
 from calibrant.study._workers import compute
-from conftest import methods_alone, simulate
+from conftest import methods_alone, refuses, simulate
 from study.work import work
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -215,22 +215,22 @@ def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "argument"),
     [
-        ({"directory": "nowhere"}, errors.PredictionFileError, "not a directory"),
-        ({"directory": "."}, errors.PredictionFileError, "no prediction files"),
-        ({"methods": ["ts", "magic"]}, errors.ParameterError, "'magic'"),
-        ({"methods": "ts"}, errors.ParameterError, "sequence"),
-        ({"n_jobs": -1}, errors.ParameterError, "n_jobs"),
-        ({"seed": 0.5}, errors.ParameterError, "seed"),
+        ({"directory": "nowhere"}, "scores"),
+        ({"directory": "."}, "scores"),
+        ({"methods": ["ts", "magic"]}, "method"),
+        ({"methods": "ts"}, "methods"),
+        ({"n_jobs": -1}, "n_jobs"),
+        ({"seed": 0.5}, "seed"),
     ],
 )
 def test_bad_arguments_are_errors_before_anything_is_written(
-    home, tmp_path, monkeypatch, change, error, message
+    home, tmp_path, monkeypatch, change, argument
 ):
     monkeypatch.chdir(tmp_path)
     arguments = {"directory": home, "output": tmp_path / "out", "n_jobs": 0} | change
-    with pytest.raises(error, match=message):
+    with refuses(argument, ValueError):
         run_study(**arguments)
     assert not (tmp_path / "out").exists()
 
@@ -306,5 +306,3 @@ def test_methods_of_the_paper_are_the_default_and_all_means_all():
     own = [name for name in methods(study=True) if name.endswith("-paper")]
     assert _check_methods("all") == ("uncalibrated", *methods_alone(), *own)
     assert _check_methods(["ts", "na-fir-slsqp"]) == ("uncalibrated", "ts", "na-fir-slsqp")
-    with pytest.raises(errors.ParameterError, match="must be a sequence of names"):
-        _check_methods("ts")

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 
 from calibrant._gate._simplex import check_batch
-from calibrant._maps.curves import IDENTITY
 from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
 from calibrant.errors import MissingClassWarning
 from calibrant.study import TopLabelHistogram, TopLabelIsotonic
@@ -117,18 +116,6 @@ def test_points_per_bin_set_the_number_of_bins():
     many, _ = solve_points_histogram(binary_problem(x, x, np.ones(230)), points_per_bin=1)
     assert many.n_blocks == 15
     assert solve_points_histogram(binary_problem(x[:9], x[:9], np.ones(9)))[0].n_blocks == 1
-
-
-def test_rarely_predicted_classes_keep_their_scores():
-    p, y = simulate(300, 4)
-    p = p * [1.0, 1.0, 1.0, 0.02]
-    batch = check_batch(p / p.sum(axis=1, keepdims=True), y)
-    predicted = np.bincount(batch.scores.argmax(axis=1), minlength=4)
-    assert 0 < predicted[3] < 50 < predicted[:3].min()
-    found, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
-    assert [curve is IDENTITY for curve in found.curves] == [False, False, False, True]
-    assert [curve.n_blocks for curve in found.curves[:3]] == (predicted[:3] // 50).tolist()
-    assert report.n_blocks == (predicted[:3] // 50).sum()
 
 
 def test_classes_are_fitted_to_the_rows_that_predict_them():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calibrant._cli.options import (
+    KINDS,
     PATH,
     SCORES,
     command,
@@ -160,10 +161,7 @@ def inspect(model: Path) -> None:
 @model_argument
 @output_option("File to write: .onnx or .pt2.")
 @click.option(
-    "--input",
-    "kind",
-    type=click.Choice(["probabilities", "logits", "positive", "decision"]),
-    help="Scores that the graph takes; those of the fit by default.",
+    "--input", "kind", type=KINDS, help="Scores that the graph takes; by default those of the fit."
 )
 @click.option(
     "--dtype",

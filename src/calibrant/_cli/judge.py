@@ -185,11 +185,14 @@ def _answer(given: Given, asked: Asked) -> tuple[Result, dict[str, Array]]:
     items = None if asked.items is None else given.column(asked.items, "--items")
     if asked.pairs is not None:
         first, second = (given.column(name, "--pairs") for name in asked.pairs)
+        judged, classes = given.judged, given.classes
+        if judged.ndim == 2 and classes is not None:  # A, B and tie are in the order of the words
+            judged = judged[:, np.argsort([str(verdict) for verdict in classes])]
         pairs = judges.judge_pairs(
             first,
             second,
             given.human,
-            _in_order_of_words(given),
+            judged,
             items=items,
             confidence_level=asked.level,
             random_state=asked.seed,
@@ -224,14 +227,6 @@ def _answer(given: Given, asked: Asked) -> tuple[Result, dict[str, Array]]:
         )
         return plan, {"row": plan.rows}
     return _estimate_mean(given, asked)
-
-
-def _in_order_of_words(given: Given) -> Array:
-    """Return scores of A, B and tie in this order, which that of the columns need not be."""
-    if given.judged.ndim == 1 or given.classes is None:
-        return given.judged
-    texts = [str(verdict) for verdict in given.classes]
-    return given.judged[:, sorted(range(len(texts)), key=texts.__getitem__)]
 
 
 def _estimate_mean(given: Given, asked: Asked) -> tuple[Result, dict[str, Array]]:

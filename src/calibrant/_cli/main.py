@@ -54,12 +54,8 @@ def run(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     words = sys.argv[1:] if arguments is None else arguments
     with warnings.catch_warnings():
-        warnings.showwarning = _warn
+        warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
         return _run(words)
-
-
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    tell(f"warning: {message}")
 
 
 def _run(words: list[str]) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from calibrant._cli.options import PATH, SCORES, OutputPath, command, is_same, shared, words
+from calibrant._cli.options import PATH, SCORES, SHARE, OutputPath, command, is_same, shared, words
 from calibrant._cli.reading import read_any, read_file, show, tell
 from calibrant._progress import progress_bar
 
@@ -165,7 +165,7 @@ def _measure_further(
 @click.option("--report", type=OutputPath(), help="Write a report to this HTML file.")
 @click.option(
     "--split",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=SHARE,
     help="Share of the rows of VAL to fit to; the other rows are the test part.",
 )
 @shared("part", *SCORES, "groups", "features")

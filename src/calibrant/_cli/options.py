@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from calibrant._files.source import Request
 
@@ -33,8 +33,28 @@ class SafeCommand(click.Command):
     """A command that refuses to write over what it reads, before it does anything."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command."""
-        _refuse_outputs(self.params, ctx.params)
+        """Run the command, unless an output is also an input or another one, by whatever name."""
+        from calibrant._files.formats import find_format
+        from calibrant.errors import PredictionFileError
+
+        given = [
+            (p, ctx.params[str(p.name)]) for p in self.params if isinstance(p.type, click.Path)
+        ]
+        several = [(p, own if isinstance(own, tuple) else (own,)) for p, own in given]
+        paths = [(param, path) for param, own in several for path in own if path is not None]
+        for param, out in paths:
+            if not isinstance(param.type, OutputPath):
+                continue
+            is_data = bool(out.suffix) and find_format(out) is not None
+            for other, path in paths:
+                # Data in a directory that is read would be read the next time.
+                inside = is_data and Path(os.path.realpath(out)).is_relative_to(
+                    os.path.realpath(path)
+                )
+                if other is not param and (is_same(out, path) or inside):
+                    is_output = isinstance(other.type, OutputPath)
+                    also = f"written by {other.opts[-1]}" if is_output else "an input"
+                    raise PredictionFileError(f"{out} is also {also}; write to another file")
         return super().invoke(ctx)
 
 
@@ -51,23 +71,20 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in next(csv.reader([text]), []))
 
 
+KINDS = click.Choice(["probabilities", "logits", "positive", "decision"])
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
 SHARED: dict[str, Callable[[Run], Run]] = {
-    "part": click.option(
-        "--part",
-        type=click.Choice(["val", "test"]),
-        help="Part of an npz file with val_* and test_*.",
-    ),
+    "part": click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file."),
     "kind": click.option(
         "--scores",
         "kind",
-        type=click.Choice(["probabilities", "logits", "positive", "decision"]),
+        type=KINDS,
         help="What the scores are; npz files say it. For a single column: positive (probability of "
         "the positive class) or decision (its margin).",
     ),
     "positive": click.option(
-        "--positive",
-        metavar="LABEL",
-        help="Positive class of two, that of a single column; 1 if the classes are 0 and 1.",
+        "--positive", metavar="LABEL", help="Positive class of two; 1 if the classes are 0 and 1."
     ),
     "normalize": click.option(
         "--normalize", is_flag=True, help="Divide each row by its sum, for counts or percent."
@@ -76,13 +93,12 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         "--label-column",
         "label",
         metavar="NAME",
-        help="Column with the labels; by default label, target, y or class, or the only column of "
-        "text.",
+        help="Column with the labels; by default label, target, y or class, or the only text.",
     ),
     "labels": click.option(
         "--labels",
         type=PATH,
-        help="npy file with the labels; of a log, a file with ids and labels.",
+        help="npy file of labels; of a log, a file with ids and labels.",
     ),
     "columns": click.option(
         "--columns", type=split_names, help="Columns of scores, or patterns such as 'prob_*'."
@@ -91,9 +107,7 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         "--ignore", type=split_names, help="Columns that are not scores, or patterns."
     ),
     "classes": click.option(
-        "--classes",
-        type=split_names,
-        help="Class of each column, if the column names do not say it.",
+        "--classes", type=split_names, help="Class of each column, if their names do not say it."
     ),
     "groups": click.option(
         "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
@@ -111,10 +125,7 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         'or JSON {"false_positive": 1, "false_negative": 20}.',
     ),
     "level": click.option(
-        "--level",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        default=0.95,
-        help="Confidence level of the intervals.",
+        "--level", type=SHARE, default=0.95, help="Confidence level of the intervals."
     ),
     "seed": click.option("--seed", default=0, help="Seed of random numbers."),
     "jobs": click.option(
@@ -176,33 +187,8 @@ def words(request: Request, chosen: Sequence[str]) -> list[str]:
     return result
 
 
-def _refuse_outputs(params: list[click.Parameter], values: Mapping[str, object]) -> None:
-    """Refuse an output that is also an input or another output, by whatever name."""
-    from calibrant.errors import PredictionFileError
-
-    given = [(p, values[str(p.name)]) for p in params if isinstance(p.type, click.Path)]
-    several = [(p, own if isinstance(own, tuple) else (own,)) for p, own in given]
-    paths = [(param, path) for param, own in several for path in own if path is not None]
-    for param, out in paths:
-        if not isinstance(param.type, OutputPath):
-            continue
-        for other, path in paths:
-            if other is not param and (is_same(out, path) or _is_data_in(out, path)):
-                is_output = isinstance(other.type, OutputPath)
-                also = f"written by {other.opts[-1]}" if is_output else "an input"
-                raise PredictionFileError(f"{out} is also {also}; write to another file")
-
-
 def is_same(first: Path, second: Path) -> bool:
     """Whether two paths lead to one file: also where it is not there yet, or has two names."""
     if os.path.realpath(first) == os.path.realpath(second):
         return True
     return first.exists() and second.exists() and first.samefile(second)
-
-
-def _is_data_in(out: Path, directory: Path) -> bool:
-    """Whether an output would be read as data of a directory the next time."""
-    from calibrant._files.formats import find_format
-
-    is_data = bool(out.suffix) and find_format(out) is not None
-    return is_data and Path(os.path.realpath(out)).is_relative_to(os.path.realpath(directory))

@@ -171,11 +171,7 @@ def outline(facts: Mapping[str, object], indent: str = "") -> list[str]:
             for place, row in enumerate(value, start=1):  # parts, or rows of a table
                 lines += [f"{indent}{key} {place}", *outline(row, f"{indent}  ")]
         elif value == value and value not in (None, (), [], {}):  # noqa: PLR0124  (NaN)
-            lines.append(f"{indent}{key}: {_brief(value)}")
+            is_text = isinstance(value, str) and value.isprintable()
+            brief = f"{value:.6g}" if isinstance(value, float) else SHORT.repr(value)
+            lines.append(f"{indent}{key}: {value if is_text else brief}")
     return lines
-
-
-def _brief(value: object) -> str:
-    if isinstance(value, str) and value.isprintable():
-        return value
-    return f"{value:.6g}" if isinstance(value, float) else SHORT.repr(value)

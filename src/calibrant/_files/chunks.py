@@ -55,7 +55,8 @@ class SourceChunks(Chunks):
         self._weight, self._progress = weight, progress
         source = open_files(request)
         self.source, self.note, self.n_columns = source.place.source, source.note, source.n_columns
-        self.names = source.place.names
+        names = source.place.names
+        self.names = None if names is None else [*names]
 
     def _read(self, *, scores: bool = True) -> Iterator[Rows]:
         """Yield the rows of all files, and say how far it is; labels alone are read faster."""
@@ -128,7 +129,7 @@ class TableChunks(SourceChunks):
         }
         return located(rows.place.source, first_row=rows.place.first_row, columns=columns)
 
-    def map(self, predict: Callable[[NamedMatrix], T]) -> Iterator[T]:
+    def map(self, predict: Callable[..., T]) -> Iterator[T]:
         """Return an iterator of the predictions for every chunk."""
         for rows in self._read():
             with self._located(rows):

@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._atomic_file import replace_file
 from calibrant._files.align import read_labels
 from calibrant._files.arrays import Archive, read_npy, read_npz
-from calibrant._files.logs import LINES, read_fields, read_log, read_logs, read_records
+from calibrant._files.logs import LINES, read_fields, read_logs, read_records
 from calibrant._files.source import Place, Request, Rows, Source, check_file, decoding
 from calibrant._files.tables import (
     ARROW,
@@ -186,8 +186,8 @@ FORMATS = (
     Format((".npy",), "array", read_npy, write_arrays),
     Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table_file, write_table),
     Format((*PARQUET, *ARROW), "table", read_table_file, write_table),
-    Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", read_log, write_lines),
-    Format((".json", ".eval"), "log", read_log),
+    Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", read_logs, write_lines),
+    Format((".json", ".eval"), "log", read_logs),
 )
 """Every format; a new one is a row here. The first that knows a suffix is taken."""
 
@@ -240,9 +240,15 @@ def open_source(path: Path, request: Request) -> Source:
         check_file(request.labels)
     with decoding(path):
         source = known.open(path, request)
-    if source.stream is None:
+    stream = source.stream
+    if stream is None:
         return source
-    return replace(source, stream=_decoded(source.stream, path))
+
+    def decoded() -> Iterator[Rows]:
+        with decoding(path):
+            yield from stream
+
+    return replace(source, stream=decoded())
 
 
 def _refuse_options(path: Path, request: Request, holds: str) -> None:
@@ -255,12 +261,6 @@ def _refuse_options(path: Path, request: Request, holds: str) -> None:
         )
 
 
-def _decoded(stream: Iterator[Rows], path: Path) -> Iterator[Rows]:
-    """Yield rows, and say which file is damaged."""
-    with decoding(path):
-        yield from stream
-
-
 def _open_directory(path: Path, request: Request) -> Source:
     """Open the tables below a directory as one, or else the logs."""
     _refuse_options(path, request, "directory")
@@ -269,10 +269,9 @@ def _open_directory(path: Path, request: Request) -> Source:
         logs = files_below(path, "log")
         if not logs:
             known = [s for own in FORMATS if own.holds in ("table", "log") for s in own.suffixes]
-            raise PredictionFileError(
-                f"{path} is a directory without tables or logs ({', '.join(known)})"
-            )
-        return read_logs(path, logs, request)
+            fault = f"is a directory without tables or logs ({', '.join(known)})"
+            raise PredictionFileError(f"{path} {fault}")
+        return read_logs(path, request, logs)
     return replace(join_tables(tables, str(path), request), note=name_others(path, tables))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from calibrant._files.readers import (
     ID_FIELDS,
     SMALLEST_MASS,
+    STATED,
     Log,
     Record,
     describe,
@@ -31,7 +32,7 @@ from calibrant.errors import PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from zipfile import ZipInfo
 
@@ -49,23 +50,23 @@ SAMPLES = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 OF_HELM = "per_instance_stats.json"
 
 
-def read_log(path: Path, request: Request) -> Source:
-    """Read a log of an evaluation."""
-    return read_logs(path, [path], request)
-
-
-def read_logs(path: Path, files: list[Path], request: Request) -> Source:
-    """Read logs as one set of rows: a file, or all those that lie below a directory."""
+def read_logs(path: Path, request: Request, files: Sequence[Path] = ()) -> Source:
+    """Read a log of an evaluation, or all those that lie below a directory as one."""
     read = {}
-    for file in files:
-        records = _of_one_filter(read_records(file, path))
+    for file in files or (path,):
+        records = read_records(file, path)
+        # What other filters of lm-evaluation-harness make of the same answers is left out, and what
+        # HELM makes of the same questions by perturbations.
+        first = records[0].fields.get("filter") if records else None
+        records = [own for own in records if own.fields.get("filter") == first]
+        records = [own for own in records if "perturbation" not in own.fields]
         read[file] = Log(_with_labels(records, request), request)
     logs = [log for log in read.values() if log.records]
     if not logs:
         raise PredictionFileError(f"{path} has no records; write one JSON object per line")
     records = [record for log in logs for record in log.records]
     questions = [log.reader.read(record, log) for log in logs for record in log.records]
-    kind, is_stated = questions[0].kind, all(log.reader.is_stated for log in logs)
+    kind, is_stated = questions[0].kind, all(log.reader.read in STATED for log in logs)
     for record, question in zip(records, questions, strict=True):
         if question.kind != kind:
             raise record.error(f" has {question.kind}, but others {kind}; read each file alone")
@@ -101,19 +102,6 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
         is_stated=is_stated,
     )
     return Source.of(rows, note)
-
-
-def _of_one_filter(records: list[Record]) -> list[Record]:
-    """Leave out what other filters of lm-evaluation-harness make of the same answers.
-
-    And what HELM makes of the same questions by perturbations.
-    """
-    first = records[0].fields.get("filter") if records else None
-    return [
-        record
-        for record in records
-        if record.fields.get("filter") == first and "perturbation" not in record.fields
-    ]
 
 
 def _with_labels(records: list[Record], request: Request) -> list[Record]:
@@ -189,25 +177,16 @@ def _find_classes(
 def read_records(path: Path, home: Path | None = None) -> list[Record]:
     """Return the records of a file; none of JSON that is no log, where it lies below ``home``."""
     is_alone = home in (None, path)
-    if suffix_of(path) in LINES:
-        contents = _read_lines(path)
-    elif suffix_of(path) == ".eval":
-        contents = _read_samples(path)
-    else:
-        contents = _read_list(path, is_alone=is_alone)
     name = path.name if is_alone or home is None else str(path.relative_to(home))
-    return [_to_record(content, where, name) for content, where in contents]
-
-
-def _to_record(content: object, where: str, file: str) -> Record:
-    """Return a record out of its bytes, or out of a value of JSON."""
-    fields = _parse(content, where) if isinstance(content, bytes) else content
-    if not isinstance(fields, dict):
-        raise PredictionFileError(
-            f'{where} is {describe(fields)}, not a JSON object; write {{"probs": {{"A": 0.7, "B": '
-            '0.3}, "label": "A"}'
-        )
-    return Record(fields, where, file)
+    records = []
+    for content, where in _read_contents(path, is_alone=is_alone):
+        fields = _parse(content, where) if isinstance(content, bytes) else content
+        if not isinstance(fields, dict):
+            fault = f"is {describe(fields)}, not a JSON object; write "
+            example = '{"probs": {"A": 0.7, "B": 0.3}, "label": "A"}'
+            raise PredictionFileError(f"{where} {fault}{example}")
+        records.append(Record(fields, where, name))
+    return records
 
 
 def _parse(raw: bytes, where: str) -> object:
@@ -215,42 +194,35 @@ def _parse(raw: bytes, where: str) -> object:
     try:
         value: object = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise PredictionFileError(
-            f"{where} is not JSON: {error}; write one complete JSON object per line, in UTF-8"
-        ) from error
+        fault = f"is not JSON: {error}; write one complete JSON object per line, in UTF-8"
+        raise PredictionFileError(f"{where} {fault}") from error
     return value
 
 
-def _read_lines(path: Path) -> Iterator[tuple[object, str]]:
-    """Yield the lines of a file that are not empty, and where they are."""
+def _read_contents(path: Path, *, is_alone: bool) -> Iterator[tuple[object, str]]:
+    """Yield records, as bytes or as values, and where they are: a line, a sample or a number."""
+    suffix = suffix_of(path)
+    if suffix == ".eval":  # samples of Inspect in a zip file, in its order
+        with path.open("rb") as file:
+            archive = ZipFile(file)
+            for member in archive.infolist():
+                if member.filename.startswith("samples/"):
+                    yield _unzip(archive, file, member), f"{path}, sample {member.filename[8:]!r}"
+        return
     with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield line, f"{path}, line {number}"
-
-
-def _read_list(path: Path, *, is_alone: bool) -> Iterator[tuple[object, str]]:
-    """Yield the samples of an Inspect log in JSON, or the objects of a list."""
-    with open_text(path) as file:
+        if suffix in LINES:
+            numbered = enumerate(file, start=1)
+            yield from ((line, f"{path}, line {i}") for i, line in numbered if line.strip())
+            return
         whole = _parse(file.read(), str(path))
     records = whole.get("samples") if isinstance(whole, dict) else whole
-    if not isinstance(records, list):
-        if not is_alone:  # results and lists of runs, which tools write beside their samples
-            return
+    if isinstance(records, list):
+        yield from ((fields, f"{path}, record {i} (from 0)") for i, fields in enumerate(records))
+    elif is_alone:  # else results and lists of runs, which tools write beside their samples
         raise PredictionFileError(
             f"{path} is neither an Inspect log with samples nor a list of objects; if it has one "
             "JSON object per line, rename it to .jsonl"
         )
-    yield from ((fields, f"{path}, record {i} (from 0)") for i, fields in enumerate(records))
-
-
-def _read_samples(path: Path) -> Iterator[tuple[object, str]]:
-    """Yield the samples of an Inspect log, a zip file, in its order."""
-    with path.open("rb") as file:
-        archive = ZipFile(file)
-        for member in archive.infolist():
-            if member.filename.startswith("samples/"):
-                yield _unzip(archive, file, member), f"{path}, sample {member.filename[8:]!r}"
 
 
 def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:

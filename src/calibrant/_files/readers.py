@@ -101,9 +101,8 @@ class Record(NamedTuple):
         """Return the label as it stands; None if there is none."""
         label = self.fields.get(name)
         if not (label is None or isinstance(label, str | int)):
-            raise self.error(
-                f": the label {name!r} is {describe(label)}; write the name of one option"
-            )
+            fault = f"the label {name!r} is {describe(label)}"
+            raise self.error(f": {fault}; write the name of one option")
         return label
 
     @property
@@ -217,9 +216,8 @@ def to_question(
     if len(scores) < 2:
         raise record.error(": at least two options are needed; drop the record")
     if len(set(names)) < len(names):
-        raise record.error(
-            f": the options {some(names, 8)} are not all different; write scores as plain records"
-        )
+        fault = f": the options {some(names, 8)} are not all different"
+        raise record.error(f"{fault}; write scores as plain records")
     if label is None:
         return Question(scores, list(names))
     if str(label).strip() not in names:
@@ -434,7 +432,8 @@ def _logprobs_of(fields: dict[str, object]) -> Sequence[object] | None:
         if isinstance(fields.get(name), dict):
             return _logprobs_of(fields_of(fields[name]))
     if isinstance(fields.get("output"), list):  # Responses: items, of which some are messages
-        parts = [part for item in items_of(fields["output"]) for part in _parts_of(item)]
+        items = [fields_of(item) for item in items_of(fields["output"])]
+        parts = [fields_of(part) for item in items for part in items_of(item.get("content"))]
         return [token for part in parts for token in items_of(part.get("logprobs"))]
     if isinstance(fields.get("completion_probabilities"), list):
         return [_of_llama(fields_of(own)) for own in items_of(fields["completion_probabilities"])]
@@ -449,11 +448,6 @@ def _logprobs_of(fields: dict[str, object]) -> Sequence[object] | None:
             for token, own, top in zip(*(items_of(logprobs.get(n)) for n in names), strict=False)
         ]
     return items_of(logprobs.get("content"))
-
-
-def _parts_of(item: object) -> list[dict[str, object]]:
-    """Return the parts of a message of a Response; none of reasoning and calls of tools."""
-    return [fields_of(part) for part in items_of(fields_of(item).get("content"))]
 
 
 def _of_llama(token: dict[str, object]) -> dict[str, object]:
@@ -474,56 +468,49 @@ def _listed(logprobs: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 class LogReader(NamedTuple):
-    """A layout of records: its name, how the first one tells it, and the reader of each."""
+    """A layout of records: its name, the reader of each, and how the first record tells it."""
 
     title: str
-    recognises: Callable[[dict[str, object], Log], bool]
     read: Callable[[Record, Log], Question]
-    is_stated: bool = False
+    recognises: Callable[[dict[str, object], Log], bool]
+
+
+def _is_inspect(first: dict[str, object]) -> bool:
+    return isinstance(first.get("output"), dict)
 
 
 READERS = (
     LogReader(
-        "samples of lm-evaluation-harness",
+        "samples of lm-evaluation-harness", read_lm_eval,
         lambda first, _: "resps" in first or "filtered_resps" in first,
-        read_lm_eval,
     ),
     LogReader(
-        "instances of HELM",
+        "instances of HELM", read_helm,
         lambda first, _: "instance_id" in first and isinstance(first.get("stats"), list),
-        read_helm,
-        is_stated=True,
     ),
     LogReader(
-        "repeated samples of Inspect",
-        lambda first, log: (
-            isinstance(first.get("output"), dict) and not _logprobs_of(first) and log.is_repeated
-        ),
-        read_repeated,
-        is_stated=True,
+        "repeated samples of Inspect", read_repeated,
+        lambda first, log: _is_inspect(first) and not _logprobs_of(first) and log.is_repeated,
     ),
     LogReader(
-        "samples of Inspect",
-        lambda first, _: isinstance(first.get("output"), dict) and "target" in first,
-        read_inspect,
+        "samples of Inspect", read_inspect,
+        lambda first, _: _is_inspect(first) and "target" in first,
     ),
     LogReader(
-        "completions with top_logprobs",
+        "completions with top_logprobs", read_completion,
         lambda first, log: not log.request.columns and _logprobs_of(first) is not None,
-        read_completion,
     ),
     LogReader(
-        "records with a confidence",
+        "records with a confidence", read_confidence,
         lambda first, log: is_score(first.get(str(log.field))),
-        read_confidence,
-        is_stated=True,
     ),
     LogReader(
-        "repeated samples",
+        "repeated samples", read_repeated,
         lambda first, log: log.field is None and "answer" in first and log.is_repeated,
-        read_repeated,
-        is_stated=True,
     ),
-    LogReader("plain records", lambda _, log: log.field is not None, read_plain),
-)
+    LogReader("plain records", read_plain, lambda _, log: log.field is not None),
+)  # fmt: skip
 """Every layout; the first one that recognises the first record of a file is taken."""
+
+STATED = {read_helm, read_repeated, read_confidence}
+"""Readers of confidences that a model states, or that its answers show."""

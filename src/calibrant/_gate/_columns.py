@@ -211,11 +211,8 @@ def check_names(names: Sequence[object] | None, fitted: Array | None, who: str) 
         if given is not fitted:
             now = "does not have valid" if given is None else "has"
             then = "without" if fitted is None else "with"
-            notices.warn(
-                errors.CalibrantWarning(
-                    f"X {now} feature names, but {who} was fitted {then} feature names"
-                )
-            )
+            words = f"X {now} feature names, but {who} was fitted {then} feature names"
+            notices.warn(errors.CalibrantWarning(words))
         return
     if given.tolist() == fitted.tolist():
         return
@@ -236,16 +233,9 @@ def check_names(names: Sequence[object] | None, fitted: Array | None, who: str) 
 def are_sorted(names: Sequence[object]) -> bool:
     """Whether names are in the order in which labels are sorted, or count upwards."""
     texts = list(map(str, names))
-    return texts == sorted(texts) or texts == sorted(texts, key=_natural)
-
-
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Key that sorts p2 before p10."""
-    return [
-        (0, int(part), "") if part.isdecimal() else (1, 0, part)
-        for part in re.split(r"(\d+)", name)
-        if part
-    ]
+    parts = [re.split(r"(\d+)", text) for text in texts]  # text and digits in turn: p2, then p10
+    keys = [[(int(part), "") if i % 2 else (0, part) for i, part in enumerate(p)] for p in parts]
+    return texts == sorted(texts) or keys == sorted(keys)
 
 
 ONE_COLUMN = {"positive": "probabilities", "decision": "logits"}
@@ -293,37 +283,31 @@ def how_to_pass(kind: str) -> str:
     return f"{errors.names().if_single}; or pass two columns, {two}"
 
 
-def two_columns(
-    column: Array, kind: str, limits: tuple[float, float], first_row: int = 0
-) -> Floats:
+def two_columns(column: Array, kind: str, first_row: int = 0) -> Floats:
     """Return [1 - p, p] of probabilities, or log-probabilities of margins: -log(1 + exp(-+z)).
 
     Log-probabilities are logits, and the same that probabilities have: methods whose result
     depends on a number added to all logits of a row give the same for both.
     """
-    values = column[:, 0].astype(np.float64)
-    low, high = limits
+    values, is_margin = column[:, 0].astype(np.float64), kind == "decision"
+    low, high = -CLIP_TOLERANCE, 1.0 + CLIP_TOLERANCE
+    if is_margin:
+        low, high = -LARGEST_LOGIT, LARGEST_LOGIT
     bad = ~((values >= low) & (values <= high))
-    if kind == "decision":
+    if is_margin:
         bad &= ~np.isinf(values)  # of a probability of exactly 0 or 1
     if bad.any():
         i, names = int(np.argmax(bad)), errors.names()
+        error: type[errors.DataError] = errors.RangeError
+        problem, remedy = "a probability must be in [0, 1]", names.if_margins
         if not np.isfinite(values[i]):
-            raise errors.NonFiniteError(
-                f"Input {names.scores} contains NaN or infinity",
-                row=first_row + i,
-                value=values[i],
-                remedy="remove or repair the row",
-            )
-        is_margin = kind == "decision"
-        raise errors.RangeError(
-            f"margins are at most {high:g}" if is_margin else "a probability must be in [0, 1]",
-            row=first_row + i,
-            value=values[i],
-            remedy="scale them" if is_margin else names.if_margins,
-        )
+            error, remedy = errors.NonFiniteError, "remove or repair the row"
+            problem = f"Input {names.scores} contains NaN or infinity"
+        elif is_margin:
+            problem, remedy = f"margins are at most {high:g}", "scale them"
+        raise error(problem, row=first_row + i, value=values[i], remedy=remedy)
     out = np.empty((len(values), 2))
-    if kind == "positive":
+    if not is_margin:
         np.subtract(1.0, values, out=out[:, 0])
         out[:, 1] = values
     else:
@@ -472,7 +456,15 @@ def to_matrix(scores: object, kind: str = "probabilities") -> Array:
             remedy="pass real numbers, float32 or float64, one column per class",
         )
     if is_single(kind):
-        return _one_column(array, kind)
+        if array.ndim == 1:
+            return array[:, None]
+        if array.ndim == 2 and array.shape[1] == 1:
+            return array
+        raise errors.ShapeError(
+            f"{errors.names().scores} has shape {array.shape}; scores={kind!r} needs one number "
+            "per row, as a vector or a single column",
+            remedy=f"pass column 1 alone, or use scores={two_column_kind(kind)!r}",
+        )
     if array.ndim != 2:
         name, remedy = errors.names().scores, how_to_pass(kind)
         if array.ndim > 2:
@@ -488,19 +480,6 @@ def to_matrix(scores: object, kind: str = "probabilities") -> Array:
     if array.shape[1] == 0:
         raise errors.ShapeError(
             f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required: no columns"
-        )
-    return array
-
-
-def _one_column(array: Array, kind: str) -> Array:
-    """Return one number for each row as a column."""
-    if array.ndim == 1:
-        return array[:, None]
-    if array.ndim != 2 or array.shape[1] != 1:
-        raise errors.ShapeError(
-            f"{errors.names().scores} has shape {array.shape}; scores={kind!r} needs one number "
-            "per row, as a vector or a single column",
-            remedy=f"pass column 1 alone, or use scores={two_column_kind(kind)!r}",
         )
     return array
 

@@ -28,31 +28,18 @@ LEAST_ROWS = 10
 """The most frequent categories of a column have columns of their own, if these many rows have
 them."""
 
-
 LARGEST = 1e100
 """Magnitude of numbers: their squares stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureColumn:
-    """A column of the features, as the fit has seen it.
+    """A column of the features, as the fit has seen it."""
 
-    Attributes
-    ----------
-    name : str
-        Its name; x0, x1, ... where columns have none.
-    place : int
-        Its place, which counts where columns have no names.
-    is_number : bool
-        Whether it holds numbers.
-    categories : list of str
-        Values that have a 0/1 column each; empty for numbers.
-    """
-
-    name: str
-    place: int
+    name: str  # x0, x1, ... where columns have none
+    place: int  # which counts where columns have no names
     is_number: bool
-    categories: list[str]
+    categories: list[str]  # values that have a 0/1 column each; empty for numbers
 
     @property
     def width(self) -> int:
@@ -187,14 +174,10 @@ def learn_columns(columns: dict[str, Array]) -> list[FeatureColumn]:
     return found
 
 
-def _have_names(names: list[str]) -> bool:
-    return names != [f"x{place}" for place in range(len(names))]
-
-
 def encode_columns(given: dict[str, Array], known: list[FeatureColumn]) -> Floats:
     """Return the matrix that learners read: columns by name, or by place where they have none."""
     names = [column.name for column in known]
-    if not (_have_names(names) and _have_names([*given])):
+    if any(own == [f"x{place}" for place in range(len(own))] for own in (names, [*given])):
         if len(given) != len(known):
             raise errors.ShapeError(
                 f"features has {errors.number_of(len(given), 'column')}, but the fit had "

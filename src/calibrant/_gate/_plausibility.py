@@ -332,25 +332,24 @@ def find_other_range(scores: Floats, kind: str, known: Sequence[float] | None) -
     return None
 
 
-def find_features(batch: SimplexBatch) -> str | None:
-    """Say so if numbers would be logits of classes that nobody named, and tell nothing of y."""
+def warn_of_features(batch: SimplexBatch) -> None:
+    """Warn if numbers would be logits of classes that nobody named, and tell nothing of y."""
     has_label = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
     n_labels = int(has_label.sum())
     if n_labels in (1, batch.n_classes) or batch.n_rows < FEWEST_ROWS_IN_DOUBT:
-        return None
+        return
     hits, expected, n_rows, top = count_hits(batch.scores, batch.class_index, batch.weight)
     is_by_chance = hits <= expected + 3.0 * math.sqrt(expected * (1.0 - expected) / n_rows)
     # A classifier seldom predicts a class that never comes, if there are rows to show most classes.
     is_elsewhere = n_rows >= batch.n_classes and np.mean(has_label[top]) < 0.5
-    if not is_by_chance and not is_elsewhere:
-        return None
-    names = errors.names()
-    return (
-        f"{names.scores} has {batch.n_classes} columns for "
-        f"{errors.number_of(n_labels, 'distinct label')}, and the largest number of a row tells "
-        f"nothing of its label: these look like features, not logits of classes; "
-        f"{names.if_features}. If they are logits, {names.if_untold}"
-    )
+    if is_by_chance or is_elsewhere:
+        names, labels = errors.names(), errors.number_of(n_labels, "distinct label")
+        words = (
+            f"{names.scores} has {batch.n_classes} columns for {labels}, and the largest number of "
+            "a row tells nothing of its label: these look like features, not logits of classes; "
+            f"{names.if_features}. If they are logits, {names.if_untold}"
+        )
+        notices.warn(errors.ScoresKindWarning(words))
 
 
 def warn_of_batch(batch: SimplexBatch) -> None:
@@ -376,9 +375,5 @@ def warn_of_kind(scores: Floats, kind: str) -> None:
         and row_kernels.scan_probabilities(scores, CLIP_TOLERANCE, SUM_TOLERANCE)[0]
         == row_kernels.FINE
     ):
-        notices.warn(
-            errors.ScoresKindWarning(
-                "scores='logits', but every row is in [0, 1] and sums to 1: "
-                "did you mean scores='probabilities'?"
-            )
-        )
+        words = "scores='logits', but every row is in [0, 1] and sums to 1: did you mean "
+        notices.warn(errors.ScoresKindWarning(words + "scores='probabilities'?"))

@@ -30,9 +30,9 @@ from calibrant._gate._columns import (
     two_column_kind,
     two_columns,
 )
-from calibrant._gate._plausibility import find_features, refuse_other_order, warn_of_batch
+from calibrant._gate._plausibility import refuse_other_order, warn_of_batch, warn_of_features
 from calibrant._kernels import rows as row_kernels
-from calibrant._row_order import deal_rows, order_by_columns
+from calibrant._row_order import deal_shares, order_by_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +65,12 @@ def check_labels(
     present = values[np.unique(codes if used is None else codes[used])]
     categories = getattr(getattr(y, "dtype", None), "categories", None)
     listed = None if categories is None else np.unique(np.asarray(categories))
-    for told in (present, listed, _named_classes(names, present)):
+    match = match_columns(names or [], present.tolist())
+    named = None
+    if match is not None and len(match.columns) == len(names or []):
+        dtype = object if present.dtype.kind in "OT" else None
+        named = np.unique(np.array(match.classes, dtype=dtype))
+    for told in (present, listed, named):
         if told is not None and len(told) == n_classes and np.isin(present, told).all():
             return _positions(values, codes, told), told
     if len(present) > n_classes:
@@ -87,27 +92,17 @@ def check_labels(
     )
 
 
-def _named_classes(names: Sequence[object] | None, present: Labels) -> Labels | None:
-    """Return the classes that the names of the columns tell, if all of them do."""
-    match = match_columns(names or [], present.tolist())
-    if match is None or len(match.columns) != len(names or []):
-        return None
-    return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
-
-
 def _check_classes(classes: object, n_classes: int) -> Labels:
-    known = np.array(classes)
+    known, problem = np.array(classes), ""
     if known.ndim != 1 or len(known) != n_classes:
-        raise errors.ParameterError(
-            f"classes has shape {known.shape}; pass one label for each of the {n_classes} columns"
-        )
-    if known.dtype.kind == "O" and len({type(c) for c in known}) > 1:
-        raise errors.ParameterError(
-            f"classes {errors.some_in_words(known)} have different types; make them all the same "
-            "type"
-        )
-    if len(np.unique(known)) != n_classes:
-        raise errors.ParameterError("classes has duplicates; every column needs its own label")
+        problem = f"has shape {known.shape}; pass one label for each of the {n_classes} columns"
+    elif known.dtype.kind == "O" and len({type(c) for c in known}) > 1:
+        listed = errors.some_in_words(known)
+        problem = f"has labels of different types, {listed}; make them all the same type"
+    elif len(np.unique(known)) != n_classes:
+        problem = "has duplicates; every column needs its own label"
+    if problem:
+        raise errors.ParameterError(f"classes {problem}", argument="classes", value=classes)
     return known
 
 
@@ -136,12 +131,11 @@ def distinct_labels(y: object, n_rows: int | None = None) -> tuple[Labels, Whole
     is_list = isinstance(y, list | tuple)  # of which numpy would make text of None and NaN, too
     labels = np.asarray(y, dtype=object if is_list else None)
     if labels.ndim == 2 and labels.shape[1] == 1:
-        notices.warn(
-            errors.DataConversionWarning(
-                "A column-vector y was passed when a 1d array was expected. Please change the "
-                "shape of y to (n_samples, ), for example using ravel()."
-            )
+        words = (
+            "A column-vector y was passed when a 1d array was expected. Please change the shape "
         )
+        words += "of y to (n_samples, ), for example using ravel()."  # those of scikit-learn
+        notices.warn(errors.DataConversionWarning(words))
         labels = labels[:, 0]
     if labels.ndim != 1 or (n_rows is not None and len(labels) != n_rows):
         name = errors.names().y
@@ -164,14 +158,9 @@ def distinct_labels(y: object, n_rows: int | None = None) -> tuple[Labels, Whole
     if values.dtype.kind == "f":
         is_broken = (values != np.floor(values))[codes]
         if is_broken.any():
-            i = int(np.argmax(is_broken))
-            raise errors.LabelError(
-                "Unknown label type: continuous",
-                argument="y",
-                row=i,
-                value=values[codes[i]],
-                remedy="pass class labels, not probabilities",
-            )
+            i, problem = int(np.argmax(is_broken)), "Unknown label type: continuous"
+            remedy, value = "pass class labels, not probabilities", values[codes[i]]
+            raise errors.LabelError(problem, argument="y", row=i, value=value, remedy=remedy)
     return values, codes
 
 
@@ -341,8 +330,10 @@ class SimplexBatch:
         return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
 
     def deal(self, n_folds: int) -> tuple[Wholes, Wholes, Floats]:
-        """Deal rows to folds, by group or at random by content; see ``deal_shares``."""
-        return deal_rows(self, n_folds)
+        """Return row, fold and weight of all that ``deal_shares`` deals to folds."""
+        share, _ = deal_shares(self, n_folds)
+        row, fold = np.nonzero(share)
+        return row, fold, share[row, fold]
 
     def in_folds(self, n_folds: int) -> tuple[SimplexBatch, Wholes]:
         """Return the rows, merged where they and their folds are equal, and the fold of each."""
@@ -414,11 +405,7 @@ def check_number(
 
 def check_floor(min_probability: float, n_classes: int) -> None:
     """Refuse a ``min_probability`` that k classes cannot all have."""
-    check_number("min_probability", min_probability, low=0.0, high=1.0)
-    if min_probability * n_classes > 1.0:
-        most = f"use at most {1 / n_classes:.3g}"
-        message = f"min_probability={min_probability} times {n_classes} classes exceeds 1; {most}"
-        raise errors.ParameterError(message, argument="min_probability", value=min_probability)
+    check_number("min_probability", min_probability, low=0.0, high=1.0 / n_classes)
 
 
 def check_scores(
@@ -433,18 +420,12 @@ def check_scores(
 
 
 def check_rows(
-    matrix: Array,
-    kind: str = "probabilities",
-    normalize: str | None = None,
-    first_row: int = 0,
+    matrix: Array, kind: str = "probabilities", normalize: str | None = None, first_row: int = 0
 ) -> Floats:
     """Return what ``to_matrix`` made of scores as ``check_scores`` returns them."""
     if is_single(kind):
-        limits = -LARGEST_LOGIT, LARGEST_LOGIT
-        if kind == "positive":
-            limits = -CLIP_TOLERANCE, 1.0 + CLIP_TOLERANCE
-        matrix = two_columns(matrix, kind, limits, first_row)
-        return repair_rows(matrix, two_column_kind(kind), None, first_row)
+        rows = two_columns(matrix, kind, first_row)
+        return repair_rows(rows, two_column_kind(kind), None, first_row)
     if matrix.shape[1] < 2:
         raise errors.ShapeError(
             f"{errors.names().scores} has shape {matrix.shape}, 1 feature(s); at least two classes "
@@ -571,13 +552,10 @@ def check_batch(
     if not np.all(used):
         batch = batch.take(used)
     if batch.group is not None and np.all(batch.group == batch.group[0]):
-        raise errors.ShapeError(
-            "groups has one group; pass at least two, of which some can be held out, or none",
-            argument="groups",
-        )
-    features = find_features(batch) if kind == "logits" and classes is None else None
-    if features is not None:
-        notices.warn(errors.ScoresKindWarning(features))
+        problem = "groups has one group; pass at least two, of which some can be held out, or none"
+        raise errors.ShapeError(problem, argument="groups")
+    if kind == "logits" and classes is None:
+        warn_of_features(batch)
     if not is_chunk:
         warn_of_batch(batch)
     return batch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from importlib import resources
-from typing import Any
 
 from calibrant import __version__
 from calibrant._extras import advice
@@ -26,7 +25,7 @@ def render_page(
     template: str = "page.html.jinja",
     has_images: bool = False,
     style_of: str | None = None,
-    **context: Any,
+    **context: object,
 ) -> str:
     """Return the page of a package, from its template and ``page.css``.
 

@@ -201,20 +201,13 @@ def _minimise(
     # Pseudo-observations or a ridge on every parameter keep the minimum finite.
     objective = problem.objective
     is_free = not (objective.prior_gradient.any() or (objective.penalty_weights > 0.0).all())
-    if is_free and violation <= tol and _runs_away(problem, found.x):
-        violation, notes = math.inf, (*notes, NO_MINIMUM)
+    if is_free and violation <= tol:
+        # Towards a minimum at infinity the loss falls as exp(-t) does, whose gradient and curvature
+        # are equal: steps stay as long as they are while the gradient vanishes.
+        _, gradient = problem.value(found.x)
+        free, none = np.ones(len(found.x), dtype=bool), np.zeros_like(found.x)
+        step, _ = problem.newton_step(gradient, free, none, MOST_PRODUCTS)
+        if float(np.ptp(problem.rows.map_logits(step), axis=1).max()) > LONGEST_LAST_STEP:
+            violation, notes = math.inf, (*notes, NO_MINIMUM)
     numbers = found.value, violation, tol, found.rounds + int(result.nit)
     return found.x, SolverReport("l-bfgs", *numbers, notes=notes)
-
-
-def _runs_away(problem: _AffineProblem, x: Floats) -> bool:
-    """Whether Newton's next step still moves a logit, though the gradient is all but zero.
-
-    Towards a minimum at infinity the loss falls as exp(-t) does, whose gradient and curvature are
-    equal: steps stay as long as they are while the gradient vanishes.
-    """
-    _, gradient = problem.value(x)
-    free = np.ones(len(x), dtype=bool)
-    step, _ = problem.newton_step(gradient, free, np.zeros_like(x), MOST_PRODUCTS)
-    change = problem.rows.map_logits(step)
-    return float(np.ptp(change, axis=1).max()) > LONGEST_LAST_STEP

@@ -96,13 +96,15 @@ class Points:
 
 def check_points(q: object, rank: object, y: object, sample_weight: object = None) -> Points:
     """Refuse what is not a set of points with labels and positive weights."""
-    points = {name: _numbers(name, given) for name, given in (("q", q), ("rank", rank), ("y", y))}
-    n = len(points["q"])
-    given = np.ones(n) if sample_weight is None else sample_weight
-    ranks, weight = points["rank"], _numbers("sample_weight", given)
-    for name, array in (points | {"sample_weight": weight}).items():
-        if len(array) != n:
-            raise errors.ShapeError(f"{name} has {len(array)} entries but q has {n}")
+    given = {"q": q, "rank": rank, "y": y, "sample_weight": sample_weight}
+    if sample_weight is None:
+        given["sample_weight"] = np.ones(np.shape(np.asarray(q)))
+    points = {name: _numbers(name, values) for name, values in given.items()}
+    ranks, weight = points["rank"], points["sample_weight"]
+    for name, array in points.items():
+        if len(array) != len(points["q"]):
+            problem = f"{name} has {len(array)} entries but q has {len(points['q'])}"
+            raise errors.ShapeError(problem, argument=name)
         _refuse(name, array, ~np.isfinite(array), errors.NonFiniteError, "entries must be finite")
     _refuse("rank", ranks, ranks != np.floor(ranks), errors.RangeError, "use whole numbers")
     remedy = "weights must be positive; drop points of weight 0"
@@ -112,20 +114,22 @@ def check_points(q: object, rank: object, y: object, sample_weight: object = Non
 
 
 def _refuse(
-    name: str, array: NDArray[np.generic], bad: Bools, error: type[Exception], remedy: str
+    name: str, array: Floats, bad: Bools, error: type[errors.DataError], problem: str
 ) -> None:
     if bad.any():
         i = int(np.argmax(bad))
-        raise error(f"{name}[{i}] is {array[i]}; {remedy}")
+        raise error(problem, argument=name, row=i, value=array[i])
 
 
 def _numbers(name: str, value: object) -> Floats:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise errors.ContainerError(f"{name} cannot be read as numbers: {error}") from error
+        problem = f"{name} cannot be read as numbers: {error}"
+        raise errors.ContainerError(problem, argument=name) from error
     if array.ndim != 1:
-        raise errors.ShapeError(f"{name} has shape {array.shape}; pass one number per point")
+        problem = f"{name} has shape {array.shape}; pass one number per point"
+        raise errors.ShapeError(problem, argument=name)
     return array
 
 

@@ -14,7 +14,6 @@ from calibrant._maps.features import BoostedTrees, LinearLogits, standardise
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
-    from sklearn.linear_model import LogisticRegression
 
     from calibrant._types import Floats, Wholes
 
@@ -183,13 +182,8 @@ def _multinomial(
         # The mixture judges it by rows that it has not seen, converged or not.
         warnings.simplefilter("ignore", ConvergenceWarning)
         logistic.fit(z, labels, sample_weight=weight)
-    return _logits_of_all(logistic, n_classes)
-
-
-def _logits_of_all(logistic: LogisticRegression, n_classes: int) -> tuple[Floats, Floats]:
-    """Return coefficients and intercepts of every class, of which only some were fitted."""
-    coef, intercept = logistic.coef_.T, logistic.intercept_
-    classes = logistic.classes_
+    coef, intercept, classes = logistic.coef_.T, logistic.intercept_, logistic.classes_
+    # Classes without a row were not fitted; of two that were, scikit-learn has the second alone.
     if len(classes) == n_classes:
         return coef, intercept
     if len(classes) == 2:

@@ -512,7 +512,7 @@ def _bounded(step: Floats, residual: Floats) -> Floats:
 
 
 def solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
-    """Solve each level by itself, from FIR, then put them on one scale.
+    """Solve each level by itself, from FIR, then scale each to hide those below it.
 
     Segment 0 of a level's problem holds the cells of all lower levels.
     """
@@ -531,7 +531,22 @@ def solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: in
         result = minimise(index, weight, target, exposures, tol=0.5 * tol, max_rounds=max_rounds)
         values[low:high] = result.values[1:]
         rounds += result.rounds
-    notes = _join_levels(likelihood, first, row_start, values, 1e-3 * tol)
+    epsilon = 1e-3 * tol
+    notes: tuple[str, ...] = ()
+    if likelihood.target[0] == 0.0:
+        values[0] = 0.0
+        notes += ("no label lies in the lowest block: its value is 0, the limit",)
+    n_cut = scale_levels(likelihood.rows.index, row_start, first, epsilon, values)
+    n_levels = len(first) - 1 - (values[0] == 0.0)
+    if n_levels > 1:
+        words = f"{n_levels} levels of blocks are infinitely far apart at the optimum (rows that "
+        words += (
+            f"reach a level are always right): they are kept apart by a factor of {epsilon:.0e}"
+        )
+        notes += (words,)
+    if n_cut:
+        words = f"levels were cut off at {SMALLEST:g}: there are more than floats can distinguish"
+        notes += (words,)
     return Found(values, max(rounds, 1), notes)
 
 
@@ -549,32 +564,6 @@ def split_levels(rows: SegmentedRows) -> tuple[Wholes, Wholes]:
     covered = np.cumsum(change)[: rows.n_segments]
     first = np.append(np.flatnonzero(covered == 0.0), rows.n_segments)
     return first, np.searchsorted(rows.own, first, side="left")
-
-
-def _join_levels(
-    likelihood: NormalizedLikelihood,
-    first: Wholes,
-    row_start: Wholes,
-    values: Floats,
-    epsilon: float,
-) -> tuple[str, ...]:
-    """Scale the levels so that each hides those below it up to ``epsilon``, in place."""
-    notes: list[str] = []
-    if likelihood.target[0] == 0.0:
-        values[0] = 0.0
-        notes.append("no label lies in the lowest block: its value is 0, the limit")
-    n_cut = scale_levels(likelihood.rows.index, row_start, first, epsilon, values)
-    n_levels = len(first) - 1 - (values[0] == 0.0)
-    if n_levels > 1:
-        notes.append(
-            f"{n_levels} levels of blocks are infinitely far apart at the optimum (rows that "
-            f"reach a level are always right): they are kept apart by a factor of {epsilon:.0e}"
-        )
-    if n_cut:
-        notes.append(
-            f"levels were cut off at {SMALLEST:g}: there are more than floats can distinguish"
-        )
-    return tuple(notes)
 
 
 def scale_levels(

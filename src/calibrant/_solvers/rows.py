@@ -21,7 +21,7 @@ from calibrant._row_order import sample_rows, starts_of_runs
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
-    from calibrant._types import Bools, Floats, Wholes
+    from calibrant._types import Bools, Floats
 
 AT_SCORES = 120.0
 """Pseudo-observations that hold temperature scaling to T = 1."""
@@ -151,7 +151,14 @@ def to_points(batch: SimplexBatch, most: int = MOST_POINTS) -> SimplexBatch:
     odds, weight = odds[order], batch.weight[order]
     starts = starts_of_runs(odds)
     if len(starts) > most:
-        starts = starts[_starts_of_cells(odds[starts], np.add.reduceat(weight, starts), most)]
+        # Cells of equal weight, and nowhere wide. A value that has the weight of several cells is a
+        # cell of its own, as the middle of its weight is in another cell than its neighbours'.
+        own = np.add.reduceat(weight, starts)
+        total = np.cumsum(own)
+        by_weight = ((total - 0.5 * own) * (most / total[-1])).astype(np.int64)
+        by_value = odds[starts].view(np.int64) >> BITS
+        is_first = np.append(True, (np.diff(by_weight) != 0) | (np.diff(by_value) != 0))
+        starts = starts[is_first]
     is_one = batch.class_index[order] == 1
     weights, n_rows = [], []
     for is_own in (~is_one, is_one):
@@ -176,16 +183,3 @@ def to_points(batch: SimplexBatch, most: int = MOST_POINTS) -> SimplexBatch:
         weight=np.concatenate(weights)[place],
         unit=units,
     )
-
-
-def _starts_of_cells(odds: Floats, weight: Floats, most: int) -> Wholes:
-    """First of the distinct odds in each cell: of equal weight, and nowhere wide.
-
-    A value that has the weight of several cells is a cell of its own, as the middle of its weight
-    is in another cell than those of its neighbours.
-    """
-    total = np.cumsum(weight)
-    by_weight = ((total - 0.5 * weight) * (most / total[-1])).astype(np.int64)
-    by_value = odds.view(np.int64) >> BITS
-    is_first = np.append(True, (np.diff(by_weight) != 0) | (np.diff(by_value) != 0))
-    return np.flatnonzero(is_first)

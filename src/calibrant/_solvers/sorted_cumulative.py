@@ -30,7 +30,7 @@ from calibrant._row_order import (
     score_rounding,
     start_segments,
 )
-from calibrant._solvers.bivariate_isotonic import Split, split_points
+from calibrant._solvers.bivariate_isotonic import split_points
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.rows import choice_rows, price
 from calibrant._solvers.temperature import solve_temperature
@@ -42,12 +42,31 @@ if TYPE_CHECKING:
     from calibrant._maps.logits import TemperatureMap
     from calibrant._types import Array, Floats, Wholes
 
-
 LARGEST_WHOLE = 2**31 - 1
 """Total weight up to which products of two sums fit 64 bits, so that the fit is exact."""
 
 TOLERANCE = 1e-12
 """Violation of the optimality conditions that rounding may leave."""
+
+N_FOLDS = 5
+
+SHARES = np.array([0.001, 0.002, 0.005, 0.01, 0.02, *np.arange(1, 21) / 20])
+"""Shares to choose from; never 0, so that no zero survives unless it is asked for."""
+
+SLACK = 0.01
+"""The smallest share is taken whose held-out NLL is within this fraction of the least.
+
+NLL asks for more of the prior than calibration does, and is flat around its least.
+"""
+
+WITHOUT_CHOICE = 0.5
+"""Share where there is one row only, so that none can be held out."""
+
+MOST_CELLS = 1 << 20
+"""Cells from which the expected loss is taken: more do not change its first digits."""
+
+SMALLEST_HELD_OUT = 1e-12
+"""Held-out probabilities below it count as this much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +128,6 @@ def whole_units(rows: CumulativeRows) -> tuple[Wholes, bool]:
     return np.maximum(np.rint(rows.weight / unit), 1.0).astype(np.int64), False
 
 
-def find_trims(
-    zeros: tuple[Wholes, Floats], ones: tuple[Wholes, Floats], n_ranks: int, never: float
-) -> tuple[Floats, Floats]:
-    """Per rank, the largest q with label 0 at or above it, and the least with 1 at or below.
-
-    Beyond them the value is surely 1, or 0. Points of both labels are pairs of ranks and q.
-    """
-    largest, least = np.full(n_ranks + 1, -never), np.full(n_ranks + 1, never)
-    np.maximum.at(largest, *zeros)
-    np.minimum.at(least, *ones)
-    return np.maximum.accumulate(largest[::-1])[::-1].copy(), np.minimum.accumulate(least)
-
-
 def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
     """Points of the rows, but for those whose value is sure, sorted and merged."""
     cumulative, first, last = rows.cumulative, rows.first, rows.last
@@ -130,7 +136,14 @@ def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
     outer, inner = np.flatnonzero(last > 1), np.flatnonzero(first < n_classes)
     zeros = np.minimum(last[outer] - 1, n_ranks), cumulative[outer, last[outer] - 2]
     ones = np.minimum(first[inner], n_ranks), cumulative[inner, first[inner] - 1]
-    largest_zero, least_one = find_trims(zeros, ones, n_ranks, kernels.NEVER)
+    # Per rank, the largest q with label 0 at or above it, and the least with 1 at or below: beyond
+    # them the value is surely 1, or 0.
+    largest_zero = np.full(n_ranks + 1, -kernels.NEVER)
+    least_one = np.full(n_ranks + 1, kernels.NEVER)
+    np.maximum.at(largest_zero, *zeros)
+    np.minimum.at(least_one, *ones)
+    largest_zero = np.maximum.accumulate(largest_zero[::-1])[::-1].copy()
+    least_one = np.minimum.accumulate(least_one)
     # What differs by rounding only from a point of the other label is not sure.
     trims = (
         largest_zero + score_rounding(largest_zero, SAME_SUM),
@@ -151,28 +164,45 @@ def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
 
 
 def fit_rows(
-    rows: CumulativeRows, max_rank: int | None = None
+    rows: CumulativeRows, max_rank: int | None = None, *, raise_to_even: bool = False
 ) -> tuple[RankedStepFunction, SolverReport]:
     """Isotonic regression of rows in sorted cumulative form.
 
-    ``max_rank`` pools all ranks from it on: the fit there depends on q alone. The objective
-    reported is the paper's: mean log loss over the points. The rounds are visits to a slot.
+    ``max_rank`` pools all ranks from it on: the fit there depends on q alone. To
+    ``raise_to_even``, see ``raise_below_even``. The objective reported is the paper's: mean log
+    loss over the points. The rounds are visits to a slot.
     """
     started = perf_counter()
-    n_ranks = rows.cumulative.shape[1] - 1
-    n_ranks = n_ranks if max_rank is None else min(max_rank, n_ranks)
-    function, report, _ = fit_slots(merge(rows, n_ranks), n_ranks, started)
-    return lay_half_way(function, rows.cumulative[:, :-1]), report
-
-
-def fit_map(
-    rows: CumulativeRows, max_rank: int | None = None, *, raise_to_even: bool = True
-) -> tuple[RankedStepFunction, SolverReport]:
-    """Fit rows, and raise what is below r / k to that where it is asked for."""
-    function, report = fit_rows(rows, max_rank)
-    if not raise_to_even:
-        return function, report
-    return raise_below_even(function, report, rows.cumulative.shape[1])
+    n_classes = rows.cumulative.shape[1]
+    n_ranks = n_classes - 1 if max_rank is None else min(max_rank, n_classes - 1)
+    slots = merge(rows, n_ranks)
+    dtype = np.int32 if slots.is_whole else np.float64
+    labels, mass = slots.labels.astype(dtype), slots.weight.astype(dtype)
+    split = split_points(slots.rank.copy(), labels, mass, n_ranks)
+    lowest = 0.0 if slots.has_zeros else float(split.values.min(initial=1.0))
+    rank = slots.rank.astype(np.min_scalar_type(n_ranks))  # short numbers are sorted by counting
+    by_rank = np.argsort(rank, kind="stable")
+    starts = np.searchsorted(rank[by_rank], np.arange(n_ranks + 2))
+    by_slot = slots.where[by_rank], split.fitted[by_rank], starts
+    function = RankedStepFunction(*kernels.rank_fronts(*by_slot, slots.sure, lowest, n_ranks))
+    # Log loss from both sums of a block: a value that rounds to 1 may still have labels outside.
+    inside, outside = (
+        np.add.reduceat(array, split.starts[:-1]) if len(array) else array
+        for array in (split.labels, split.weight - split.labels)
+    )
+    weight = inside + outside
+    loss = -math.fsum(xlogy(inside, inside / weight) + xlogy(outside, outside / weight))
+    report = SolverReport(
+        "maximal upper sets",
+        loss / slots.total,
+        split.excess / slots.total,
+        TOLERANCE,
+        split.visits,
+        perf_counter() - started,
+        n_blocks=len(split.values) + slots.has_zeros + bool(np.any(slots.sure < kernels.NEVER)),
+    )
+    function = lay_half_way(function, rows.cumulative[:, :-1])
+    return raise_below_even(function, report, n_classes) if raise_to_even else (function, report)
 
 
 def lay_half_way(function: RankedStepFunction, sums: Floats) -> RankedStepFunction:
@@ -219,63 +249,6 @@ def raise_below_even(
     return raised, replace(report, notes=(*report.notes, note))
 
 
-def fit_slots(
-    slots: Slots, n_ranks: int, started: float
-) -> tuple[RankedStepFunction, SolverReport, Split]:
-    """Isotonic regression of merged points, and how they were split."""
-    dtype = np.int32 if slots.is_whole else np.float64
-    labels, mass = slots.labels.astype(dtype), slots.weight.astype(dtype)
-    split = split_points(slots.rank.copy(), labels, mass, n_ranks)
-    lowest = 0.0 if slots.has_zeros else float(split.values.min(initial=1.0))
-    rank = slots.rank.astype(np.min_scalar_type(n_ranks))  # short numbers are sorted by counting
-    by_rank = np.argsort(rank, kind="stable")
-    starts = np.searchsorted(rank[by_rank], np.arange(n_ranks + 2))
-    by_slot = slots.where[by_rank], split.fitted[by_rank], starts
-    function = RankedStepFunction(*kernels.rank_fronts(*by_slot, slots.sure, lowest, n_ranks))
-    report = SolverReport(
-        "maximal upper sets",
-        log_loss(split) / slots.total,
-        split.excess / slots.total,
-        TOLERANCE,
-        split.visits,
-        perf_counter() - started,
-        n_blocks=len(split.values) + slots.has_zeros + bool(np.any(slots.sure < kernels.NEVER)),
-    )
-    return function, report, split
-
-
-def log_loss(split: Split) -> float:
-    """Log loss of all points that were split, at the values of their blocks."""
-    # From both sums: a value that rounds to 1 may still have labels outside.
-    inside, outside = (
-        np.add.reduceat(array, split.starts[:-1]) if len(array) else array
-        for array in (split.labels, split.weight - split.labels)
-    )
-    weight = inside + outside
-    return -math.fsum(xlogy(inside, inside / weight) + xlogy(outside, outside / weight))
-
-
-N_FOLDS = 5
-
-SHARES = np.array([0.001, 0.002, 0.005, 0.01, 0.02, *np.arange(1, 21) / 20])
-"""Shares to choose from; never 0, so that no zero survives unless it is asked for."""
-
-SLACK = 0.01
-"""The smallest share is taken whose held-out NLL is within this fraction of the least.
-
-NLL asks for more of the prior than calibration does, and is flat around its least.
-"""
-
-WITHOUT_CHOICE = 0.5
-"""Share where there is one row only, so that none can be held out."""
-
-MOST_CELLS = 1 << 20
-"""Cells from which the expected loss is taken: more do not change its first digits."""
-
-SMALLEST_HELD_OUT = 1e-12
-"""Held-out probabilities below it count as this much."""
-
-
 def choose_prior_share(
     batch: SimplexBatch,
     rows: CumulativeRows,
@@ -302,7 +275,9 @@ def choose_prior_share(
         return WITHOUT_CHOICE, SolverReport(
             "cross-validation", math.nan, 0.0, 0.0, 0, perf_counter() - started, notes=(note,)
         )
-    losses = np.array([_loss(own, prior, batch.weight, share) for share in SHARES])
+    mixed = (np.maximum((1.0 - s) * own + s * prior, SMALLEST_HELD_OUT) for s in SHARES)
+    total = float(batch.weight.sum())
+    losses = np.array([-float(batch.weight @ np.log(row)) / total for row in mixed])
     losses += price(distances) / math.fsum(batch.weight)
     chosen = int(np.argmax(losses <= losses.min() * (1.0 + SLACK)))
     report = SolverReport(
@@ -334,30 +309,21 @@ def held_out(
 
     def judge(fold: int) -> Floats:
         out, rest = folds == fold, folds != fold
-        function, _ = fit_map(rows.take(rest), max_rank, raise_to_even=raise_to_even)
+        function, _ = fit_rows(rows.take(rest), max_rank, raise_to_even=raise_to_even)
         held, row = batch.take(out), np.arange(np.count_nonzero(out))
         plain = RankedSteps(function, 0.0, 1.0, 0.0, batch.kind)(held.scores)
         temperature = solve_temperature(batch.take(rest), zero_probability=zero_probability).map
         scaled = temperature(held.scores)
         own[out], prior[out] = plain[row, held.class_index], scaled[row, held.class_index]
         part = looked_at[out]
-        return _expected(plain[part], scaled[part], held.weight[part])
+        plain, scaled, mass = plain[part], scaled[part], held.weight[part]
+        # NLL of every share for labels drawn from the scaled rows.
+        mixed = (np.maximum((1.0 - s) * plain + s * scaled, SMALLEST_HELD_OUT) for s in SHARES)
+        return np.array([-np.sum(mass @ (scaled * np.log(rows))) for rows in mixed])
 
     for result in threads.each(judge, names.tolist()):
         expected += result
     return own, prior, expected / math.fsum(batch.weight[looked_at])
-
-
-def _expected(plain: Floats, scaled: Floats, weight: Floats) -> Floats:
-    """Weighted NLL of every share of the ``scaled`` rows, for labels drawn from these."""
-    mixed = (np.maximum((1.0 - s) * plain + s * scaled, SMALLEST_HELD_OUT) for s in SHARES)
-    return np.array([-np.sum(weight @ (scaled * np.log(rows))) for rows in mixed])
-
-
-def _loss(own: Floats, prior: Floats, weight: Floats, share: float) -> float:
-    """Mean NLL of the mixture."""
-    mixed = np.maximum((1.0 - share) * own + share * prior, SMALLEST_HELD_OUT)
-    return -float(weight @ np.log(mixed)) / float(weight.sum())
 
 
 def solve_sorted_cumulative(
@@ -385,7 +351,7 @@ def solve_sorted_cumulative(
         prior_share, choice = choose_prior_share(
             *some, max_rank, zero_probability, raise_to_even=raise_to_even
         )
-    function, report = fit_map(rows, max_rank, raise_to_even=raise_to_even)
+    function, report = fit_rows(rows, max_rank, raise_to_even=raise_to_even)
     if temperature is None:
         temperature = solve_temperature(batch, zero_probability=zero_probability).map
     scale, zero_logit = temperature.inverse_temperature, temperature.zero_logit

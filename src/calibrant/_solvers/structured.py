@@ -126,7 +126,9 @@ def solve_structured(
         rows = objective.row_loss(batch, total)
     known = None
     if like is not None and strength is None:
-        known = _scaled_penalties(like, total, bound)
+        # Of logarithms that spread wider, a slope does as much as a larger one did.
+        known = _penalties_of(like.objective, total)
+        known[DIAGONAL:INTERCEPT] *= (np.log(bound) / np.log(like.objective.bound)) ** 2
     options = _Options(total, strength, prior_strength, tol, max_rounds, known)
     problem = _StructuredProblem(rows, objective, options)
     result = problem.fit_adapted() if is_new else problem.fit(start)
@@ -136,7 +138,7 @@ def solve_structured(
         rows = objective.row_loss(batch, total)
         problem = _StructuredProblem(rows, objective, options)
         result = problem.fit_adapted() if is_new else problem.fit(result.x)
-    penalties = problem.penalties()[DIAGONAL:]
+    penalties = _penalties_of(problem.objective, total)[DIAGONAL:]
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties, strict=True)
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
     numbers = result.value, result.violation, tol, result.rounds, perf_counter() - started
@@ -216,7 +218,11 @@ class _StructuredProblem(PenalisedLoss):
         return start, *self.loss(start)
 
     def newton_step(
-        self, gradient: Floats, free: Bools, ridge: Floats, most: int
+        self,
+        gradient: Floats,
+        free: Bools,  # noqa: ARG002  (there are no bounds)
+        ridge: Floats,
+        most: int,
     ) -> tuple[Floats, int]:
         """Newton's step by conjugate gradients, the more exact the smaller the gradient is."""
         ridge = ridge + self.objective.penalty_weights
@@ -225,11 +231,9 @@ class _StructuredProblem(PenalisedLoss):
             return max(first * max(min(0.01, first), 1e-10), 0.1 * self._tol**2)
 
         def product(direction: Floats) -> Floats:
-            change = self.rows.hessian_product(direction) + ridge * direction
-            return change if all_free else np.where(free, change, 0.0)
+            return self.rows.hessian_product(direction) + ridge * direction
 
-        most, all_free = min(most, MOST_PRODUCTS), bool(free.all())
-        gradient = np.where(free, gradient, 0.0)
+        most = min(most, MOST_PRODUCTS)
         return conjugate_gradients(product, self._preconditioner, gradient, goal, most)
 
     def _minimise(self, x: Floats, tol: float) -> NewtonMinimum:
@@ -241,14 +245,8 @@ class _StructuredProblem(PenalisedLoss):
         self.objective = replace(self.objective, unit=self._preconditioner.unit)
         size = self.rows.x.size * (self.objective.n_classes if self.objective.full else 1)
         most = max(int(MOST_WORK / size), FEWEST_PRODUCTS) // (4 if self.rows.rough else 1)
-        return minimise_newton(
-            self,
-            x,
-            self.objective.unit,
-            tol=tol,
-            max_rounds=self._options.max_rounds,
-            max_products=most,
-        )
+        unit, max_rounds = self.objective.unit, self._options.max_rounds
+        return minimise_newton(self, x, unit, tol=tol, max_rounds=max_rounds, max_products=most)
 
     def fit(self, x: Floats | None) -> NewtonMinimum:
         """Fit as exactly as asked for, in single precision as far as that goes."""
@@ -272,16 +270,12 @@ class _StructuredProblem(PenalisedLoss):
         for _ in range(rounds if strength is None or prior > 0.0 else 0):
             x = self._minimise(x, max(self._options.tol, ROUGH_TOLERANCE)).x
             divergence = self.loss(x)[0] - loss - float(gradient @ (x - start))
-            penalties = self.penalties()
+            penalties = _penalties_of(self.objective, self._options.weight)
             if strength is None:
                 known = self._options.weight * self.rows.curvature()[1]
                 penalties = _evidence(known, self._kinds, x, penalties)
             self._set_penalties(penalties, remaining(prior, divergence))
         return self.fit(x)
-
-    def penalties(self) -> Floats:
-        """Return the penalties of each kind of parameter, in rows."""
-        return _penalties_of(self.objective, self._options.weight)
 
     def _set_penalties(self, penalties: Floats, pseudo_rows: float) -> None:
         # Only the common terms are held: those of classes have penalties of their own.
@@ -299,16 +293,6 @@ def _penalties_of(objective: StructuredObjective, weight: float) -> Floats:
     result = np.zeros(len(PENALTIES))
     kinds = parameter_kinds(objective.n_classes, full=objective.full)
     result[kinds] = weight * objective.penalty_weights
-    return result
-
-
-def _scaled_penalties(like: StructuredFit, weight: float, bound: float) -> Floats:
-    """Return the penalties of a fit as they are for logarithms that spread wider.
-
-    A slope then does as much as a larger one did.
-    """
-    result = _penalties_of(like.objective, weight)
-    result[DIAGONAL:INTERCEPT] *= (np.log(bound) / np.log(like.objective.bound)) ** 2
     return result
 
 

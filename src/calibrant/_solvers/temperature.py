@@ -233,7 +233,14 @@ def _descend(
         low, high = (point.beta, high) if point.slope < 0.0 else (low, point.beta)
         if low >= LARGEST_BETA:
             break
-        beta = _next_beta(point, low, high)
+        newton = math.inf
+        if point.curvature > 0.0:
+            newton = point.beta - point.slope / point.curvature
+        # Newton's step where it stays inside the bracket, else its middle, or four times as far.
+        if high == math.inf:
+            beta = min(newton if low < newton <= 4.0 * low else 4.0 * low, LARGEST_BETA)
+        else:
+            beta = newton if low < newton < high else 0.5 * (low + high)
         if beta in (low, high):  # two neighbouring floats: nothing is left to gain
             break
         point = problem(beta)
@@ -248,11 +255,3 @@ def _runs_away(point: _ProfilePoint, tol: float) -> bool:
     """
     goes_on = -point.slope > LAST_STEP * point.beta * point.curvature
     return point.beta >= LARGEST_BETA or (point.violation <= tol and goes_on)
-
-
-def _next_beta(point: _ProfilePoint, low: float, high: float) -> float:
-    """Newton's step where it stays inside the bracket, else its middle (or four times as far)."""
-    newton = point.beta - point.slope / point.curvature if point.curvature > 0.0 else math.inf
-    if high == math.inf:
-        return min(newton if low < newton <= 4.0 * low else 4.0 * low, LARGEST_BETA)
-    return newton if low < newton < high else 0.5 * (low + high)

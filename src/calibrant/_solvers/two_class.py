@@ -88,10 +88,7 @@ class Fits(NamedTuple):
 
 
 def solve_two_class(
-    batch: SimplexBatch,
-    *,
-    zero_probability: float | None = None,
-    tol: float = 1e-8,
+    batch: SimplexBatch, *, zero_probability: float | None = None, tol: float = 1e-8
 ) -> tuple[ClasswiseCurves, SolverReport]:
     """Find the curve of the log-odds of two classes, or of each class against all others.
 
@@ -154,7 +151,10 @@ def fit_log_odds(
     curve = average.curve(shares, logs)
     rounds, violation = slopes.rounds + fits.rounds, max(slopes.violation, fits.violation)
     numbers = loss_of(curve) / total, violation, tol, rounds, perf_counter() - started
-    return curve, SolverReport("newton", *numbers, notes=(_describe(shares),))
+    parts = zip(("scores", "ts", "labels"), np.bincount(LINE_OF, shares[:-2]).tolist(), strict=True)
+    named = dict(parts) | {"ts itself": shares[-2], "scores themselves": shares[-1]}
+    note = "maps of " + ", ".join(f"{name} {own:.0%}" for name, own in named.items())
+    return curve, SolverReport("newton", *numbers, notes=(note,))
 
 
 def _fit_held(rows: TwoClassRows, ridges: Floats, strength: float, times: int, tol: float) -> Fits:
@@ -278,11 +278,3 @@ class _Average:
             if end - start > 1:
                 y[start:end] = logit(np.clip(pooled.x[start], 1e-300, 1.0 - 1e-16))
         return np.maximum.accumulate(y)  # but for rounding, it rises
-
-
-def _describe(shares: Floats) -> str:
-    """Say what has which share."""
-    by_line = np.bincount(LINE_OF, shares[:-2])
-    found = dict(zip(("scores", "ts", "labels"), by_line.tolist(), strict=True))
-    found |= dict(zip(("ts itself", "scores themselves"), shares[-2:].tolist(), strict=True))
-    return "maps of " + ", ".join(f"{name} {share:.0%}" for name, share in found.items())

@@ -20,7 +20,7 @@ from calibrant._gate import (
     is_single_column,
     tells_positive,
 )
-from calibrant._predictions import Predictions, read_pair, read_predictions, source_of
+from calibrant._predictions import MetricArguments, Predictions, read_predictions, source_of
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.errors import (
     ContainerError,
@@ -87,11 +87,8 @@ def read_in_memory(
     """Return labelled predictions; refuse chunks."""
     source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     if not isinstance(source, Predictions):
-        raise ContainerError(
-            "y_proba comes in chunks, but decisions need rows in memory",
-            remedy="pass a part of the rows",
-            argument="y_proba",
-        )
+        problem = "y_proba comes in chunks, but decisions need rows in memory"
+        raise ContainerError(problem, remedy="pass a part of the rows", argument="y_proba")
     return source
 
 
@@ -145,8 +142,7 @@ def read_costs(
     """
     cells, names, positive = costs, actions, 1
     if isinstance(costs, Mapping):
-        positive = _place_of_positive(costs, classes, pos_label, is_ordered=is_ordered)
-        cells = _cells_of_mistakes(costs, positive)
+        cells, positive = _read_mistakes(costs, classes, pos_label, is_ordered=is_ordered)
         if actions is not None and positive == 0:
             names = [*actions][::-1]  # they name the action for the negative class first
     elif pos_label is not None:
@@ -218,59 +214,46 @@ def _name_actions(names: Sequence[object], n_actions: int, *, has_abstain: bool)
     return np.array(whole, dtype=object if is_mixed else None)
 
 
-def _place_of_positive(
-    costs: Mapping[str, object], classes: Labels, pos_label: Label | None, *, is_ordered: bool
-) -> int:
-    """Return which of two classes is positive; refuse named costs if it is not known."""
+def _read_mistakes(
+    costs: Mapping[str, ArrayLike], classes: Labels, pos_label: Label | None, *, is_ordered: bool
+) -> tuple[Floats, int]:
+    """Return the matrix of named costs, and which of two classes is positive."""
     if {*costs} != {*MISTAKES} or len(classes) != 2:
         raise _wrong_costs(
-            f" has the keys {some_in_words(sorted(map(str, costs)))} for "
-            f"{len(classes)} classes; for two classes pass 'false_positive' and 'false_negative', "
-            f"otherwise a matrix ({MEANING})",
+            f" has the keys {some_in_words(sorted(map(str, costs)))} for {len(classes)} classes; "
+            "for two classes pass 'false_positive' and 'false_negative', otherwise a matrix "
+            f"({MEANING})",
             costs,
         )
-    known = some_in_words(classes)
+    known, positive = some_in_words(classes), 1
     if pos_label is not None:
-        place = np.flatnonzero(classes == pos_label)
-        if len(place) != 1:
-            raise ParameterError(
-                f"pos_label={in_words(pos_label)} is not one of the classes {known}",
-                argument="pos_label",
-                value=pos_label,
-            )
-        return int(place[0])
-    if not is_ordered and not tells_positive(classes):
+        if np.count_nonzero(classes == pos_label) != 1:
+            problem = f"pos_label={in_words(pos_label)} is not one of the classes {known}"
+            raise ParameterError(problem, argument="pos_label", value=pos_label)
+        positive = int(np.argmax(classes == pos_label))
+    elif not is_ordered and not tells_positive(classes):
         raise LabelError(
             "costs has 'false_positive' and 'false_negative', but it is not known which of the "
             f"classes {known} is positive",
-            remedy="pass pos_label=, or costs as a data frame whose rows "
-            "(true classes) and columns (actions) are named after the classes",
+            remedy="pass pos_label=, or costs as a data frame whose rows (true classes) and "
+            "columns (actions) are named after the classes",
             argument="costs",
         )
-    return 1
-
-
-def _cells_of_mistakes(costs: Mapping[str, ArrayLike], positive: int) -> Floats:
-    """Return the matrix of named costs; numbers, or one number for each row."""
     wrong = [np.asarray(costs[name], dtype=np.float64) for name in MISTAKES]
     for name, cost in zip(MISTAKES, wrong, strict=True):
-        bad = cost[~(np.isfinite(cost) & (cost >= 0.0))]
-        if len(bad) or cost.ndim > 1:
-            fault = f"has shape {cost.shape}" if cost.ndim > 1 else f"has {bad[0]}"
+        if cost.ndim > 1 or not (cost >= 0.0).all():
             raise _wrong_costs(
-                f"[{name!r}] {fault}; pass a finite number that is not negative, or one for "
-                "each row of y_proba",
+                f"[{name!r}]={in_words(costs[name])}; pass a number that is not negative, or one "
+                "for each row of y_proba",
                 costs,
             )
-    if len({cost.shape for cost in wrong if cost.ndim}) > 1:
-        raise _wrong_costs(
-            f" has {len(wrong[0])} and {len(wrong[1])} numbers; pass one number, or one for each "
-            "row of y_proba",
-            costs,
-        )
-    matrix = np.zeros((*np.broadcast_shapes(*(cost.shape for cost in wrong)), 2, 2))
+    sizes = {cost.size for cost in wrong if cost.ndim}  # numbers, or one for each row
+    if len(sizes) > 1:
+        problem = f" has {wrong[0].size} and {wrong[1].size} numbers; pass one, or one for each row"
+        raise _wrong_costs(problem, costs)
+    matrix = np.zeros((*sizes, 2, 2))
     matrix[..., 0, 1], matrix[..., 1, 0] = wrong
-    return matrix if positive else matrix[..., ::-1, ::-1]
+    return (matrix if positive else matrix[..., ::-1, ::-1]), positive
 
 
 def _read_frame(costs: pd.DataFrame, classes: Labels) -> tuple[Array, list[object]]:
@@ -558,26 +541,25 @@ def value_of_calibration(
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.decisions import value_of_calibration
     >>> bold, y = simulated_scores(4000)
-    >>> honest = TemperatureScaling().fit(bold[:2000], y[:2000]).predict_proba(bold[2000:])
+    >>> calm = TemperatureScaling().fit(bold[:2000], y[:2000]).predict_proba(bold[2000:])
     >>> costs = [[0, 10, 10], [1, 0, 1], [1, 1, 0]]  # class 0 must not be missed
-    >>> saved = value_of_calibration(y[2000:], bold[2000:], honest, costs)
+    >>> saved = value_of_calibration(y[2000:], bold[2000:], calm, costs)
     >>> saved.per_row.low > 0
     True
     """
     check_number("n_decisions", n_decisions, low=0)
     check_level(confidence_level)
-    if has_one_column(y_proba) != has_one_column(y_calibrated):
-        raise ShapeError(
-            "one of y_proba and y_calibrated has one column, the other has several",
-            remedy="pass the same columns of both",
-            argument="y_calibrated",
-        )
-    of_rows, of_costs = split_pos_label(y_proba, costs, pos_label)
-    both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
-    first = both[0]
-    is_ordered = has_one_column(y_proba) or classes is not None
-    table = read_costs(costs, first.classes, abstain, None, of_costs, is_ordered)
-    matrix, level = of_counted_rows(table, sample_weight).matrix, float(confidence_level)
+    shapes = np.shape(y_proba), np.shape(y_calibrated)
+    if (shapes[0][1:] or (1,)) != (shapes[1][1:] or (1,)):
+        problem = f"y_calibrated has shape {shapes[1]}, but y_proba has {shapes[0]}"
+        remedy = "pass predictions of the same classes in the same columns"
+        raise ShapeError(problem, remedy=remedy, argument="y_calibrated")
+    first, table = read_with_costs(
+        y_true, y_proba, costs, abstain, sample_weight, classes, pos_label
+    )
+    named = MetricArguments("y_calibrated")
+    second = read_predictions(y_true, y_calibrated, sample_weight, first.classes, None, named)
+    matrix, level, both = table.matrix, float(confidence_level), (first, second)
     for rows in both:
         warn_of_permutation(rows)
     old, new = (action_costs(rows.rows, matrix).argmin(axis=1) for rows in both)

@@ -363,11 +363,9 @@ def threshold_for(
     error = 1.0 - float(confidence_level)
     rows = read_in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     if np.ptp(rows.weight) > 0.0:
-        raise errors.WeightError(
-            "unequal weights do not allow a binomial bound",
-            remedy="leave sample_weight out",
-            argument="sample_weight",
-        )
+        problem = "unequal weights do not allow a binomial bound"
+        remedy = "leave sample_weight out"
+        raise errors.WeightError(problem, remedy=remedy, argument="sample_weight")
     column = None if target == "accuracy" else usual_column(rows.n_classes)
     if column is None and target in ("precision", "recall"):
         raise errors.ParameterError(
@@ -406,10 +404,10 @@ def _tail(hits: Floats, trials: Floats, share: float) -> Floats:
 
 
 def _for_accuracy(weight: Floats, hits: Floats, wanted: float, error: float) -> int:
-    """Return the last place, from strict to lax, of which a test says that it is right enough."""
-    p_value = _tail(hits, weight, wanted)  # small where so many hits refute a lower accuracy
+    """Return the last place, from strict to lax, at which a test accepts the accuracy."""
+    p_value = _tail(hits, weight, wanted)  # small where the hits refute a lower accuracy
     n_rows = int(weight[-1])
-    # Fewer rows refute nothing, were they all right.
+    # With fewer rows no test rejects, even if all are right.
     fewest = math.log(max(error / 8, 1e-300)) / math.log(wanted) if 0.0 < wanted < 1.0 else 1.0
     n_starts = max(1, int(math.log2(max(n_rows / fewest, 1.0))) + 1)
     starts = np.searchsorted(weight, n_rows / 2.0 ** np.arange(n_starts)[::-1])

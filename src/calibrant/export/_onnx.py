@@ -12,7 +12,7 @@ from onnx import NodeProto, TensorProto, checker, compose, defs, helper, numpy_h
 from calibrant import __version__, errors
 from calibrant import _gate as gate
 from calibrant.export._formulas import Operations
-from calibrant.export._pipeline import check_input, metadata, n_columns, take_calibrator, write_rows
+from calibrant.export._pipeline import check_input, metadata, take_calibrator, write_rows
 
 if TYPE_CHECKING:
     import os
@@ -63,13 +63,12 @@ def to_onnx(
         "logits", of which the graph takes the softmax. "positive" and "decision" are one column,
         for the second of two classes.
     dtype : {"float32", "float64"}, default="float32"
-        Type of the input and output. The graph computes in float64 in both cases, as
-        ``predict_proba`` does: a score in float32 is on the same side of every threshold.
+        Type of the input and output; the graph computes in float64, as ``predict_proba`` does.
     precision : {"float64", "float32"}, default="float64"
         Type of real numbers inside the graph. "float32" is for runtimes that silently read float64
         as float32 (OpenVINO). Its results are within 1e-5 of ``predict_proba``, for logits times
-        coefficients up to 100 in size. Methods with steps, and curves of single probabilities of
-        three classes or more, are refused: their scores would be on another side of a threshold.
+        coefficients up to 100 in size. What would move to another side of a threshold is refused:
+        methods with steps, and curves of single probabilities of three classes or more.
     opset : int, default=18
         Version of the standard operators, 16 or later; no other operators are used.
 
@@ -88,9 +87,8 @@ def to_onnx(
     Notes
     -----
     A graph cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
-    sums up to 0.01 away from 1 are normalised. A score that was rounded to float32, or computed by
-    another runtime, may be on another side of a threshold than before; thresholds lie between
-    scores of the fit, so that these stay on their side.
+    sums up to 0.01 away from 1 are normalised. A score that another runtime computed may be on
+    another side of a threshold; those of the fit stay on theirs, as thresholds lie between them.
 
     Examples
     --------
@@ -153,13 +151,10 @@ def merge_onnx(
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.export import merge_onnx
-    >>> features, scores = (
-    ...     onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["rows", 3])
-    ...     for name in ("features", "scores")
-    ... )
-    >>> double = onnx.helper.make_node("Add", ["features", "features"], ["scores"])
-    >>> graph = onnx.helper.make_graph([double], "network", [features], [scores])
-    >>> network = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    >>> network = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     network (float[rows, 3] features) => (float[rows, 3] scores) {
+    ...         scores = Add(features, features)
+    ...     }''')
     >>> calibrator = TemperatureScaling().fit(*simulated_scores(500))
     >>> merged = merge_onnx(network, calibrator, input="logits")
     >>> [value.name for value in merged.graph.input], [v.name for v in merged.graph.output]
@@ -170,7 +165,7 @@ def merge_onnx(
         model = onnx.load(model)
     kind = check_input(calibrator, input)
     scores = _find_output(model, output)
-    dtype = _check_output(scores, n_columns(calibrator, kind))
+    dtype = _check_output(scores, gate.n_columns_of(kind, calibrator.n_features_in_))
     second = _make_model(calibrator, kind, dtype, precision, _opset(model))
     first = onnx.ModelProto()
     first.CopyFrom(model)
@@ -191,10 +186,10 @@ def _make_model(
     """Return the graph for scores of a type."""
     gate.check_option("precision", precision, tuple(ONNX_DTYPES))
     if precision == "float32" and dtype == REAL:
-        raise errors.ParameterError(
-            "precision='float32' is for scores of 32 bits or fewer; these have 64 (float64)"
-        )
-    n_classes, width = calibrator.n_features_in_, n_columns(calibrator, kind)
+        message = "precision='float32' is for scores of 32 bits or fewer; these have 64 (float64)"
+        raise errors.ParameterError(message, argument="precision", value=precision)
+    n_classes = calibrator.n_features_in_
+    width = gate.n_columns_of(kind, n_classes)
     ops = OnnxOperations(n_classes, opset, ONNX_DTYPES[precision])
     result = write_rows(ops, calibrator, ops.real(Tensor(ops, kind, dtype)), kind)
     ops.node("Cast", [result], to=OUTPUT_TYPES[dtype])

@@ -62,11 +62,6 @@ def check_input(calibrator: Calibrator, given: str | None) -> str:
     )
 
 
-def n_columns(calibrator: Calibrator, given: str) -> int:
-    """Return the number of columns of scores of a kind."""
-    return gate.n_columns_of(given, len(calibrator.classes_))
-
-
 def write_rows(ops: Operations[V], calibrator: Calibrator, scores: V, given: str) -> V:
     """Write down ``predict_proba``; rows that it refuses become NaN."""
     normalize = calibrator.normalize == "rows"

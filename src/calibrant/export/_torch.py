@@ -14,7 +14,7 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant.export._formulas import Operations
-from calibrant.export._pipeline import check_input, metadata, n_columns, take_calibrator, write_rows
+from calibrant.export._pipeline import check_input, metadata, take_calibrator, write_rows
 
 if TYPE_CHECKING:
     import os
@@ -61,15 +61,13 @@ def to_torch(
     -----
     What is fitted are buffers, which ``torch.export`` and ``torch.compile`` take along. They stay
     in float64, whatever the network around the module is changed to, and the module computes in
-    float64, as ``predict_proba`` does: a score in float32 is on the same side of every threshold.
-    It therefore needs a device with float64, which Apple's graphics processors do not have: keep it
-    on the processor there. Cumulative sums of a GPU (``scir``) may differ in the last bit, and so
-    be on the other side of a threshold.
+    float64, as ``predict_proba`` does. It therefore needs a device with float64, which Apple's
+    graphics processors do not have: keep it on the processor there. Cumulative sums of a GPU
+    (``scir``) may differ in the last bit, and so be on the other side of a threshold.
 
     A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
-    sums up to 0.01 away from 1 are normalised.
-
-    Derivatives with respect to scores are those of the formula: of steps they are zero.
+    sums up to 0.01 away from 1 are normalised. Derivatives with respect to scores are those of the
+    formula: of steps they are zero.
 
     Examples
     --------
@@ -193,7 +191,7 @@ class CalibratorModule(nn.Module):
         self.classes = calibrator.classes_.tolist()
         self.method = calibrator.method or type(calibrator).__name__
         self.n_classes = int(calibrator.n_features_in_)
-        self.input, self.n_columns = kind, n_columns(calibrator, kind)
+        self.input, self.n_columns = kind, gate.n_columns_of(kind, self.n_classes)
         ops = TorchOperations(self.n_classes)
         self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind))
         self.about = metadata(calibrator)
@@ -250,9 +248,9 @@ def save_pt2(
 
     Notes
     -----
-    The number of rows is free. What reads the file needs PyTorch alone. It holds no path and no
-    name of a user; ``extra_files`` of ``torch.export.load`` give ``calibrant.classes``,
-    ``calibrant.method`` and ``calibrant.version``.
+    The number of rows is free. What reads the file needs PyTorch alone; ``extra_files`` of
+    ``torch.export.load`` give ``calibrant.classes``, ``calibrant.method`` and
+    ``calibrant.version``. It holds no path and no name of a user.
 
     Examples
     --------

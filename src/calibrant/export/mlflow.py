@@ -13,7 +13,7 @@ from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _gate as gate
 from calibrant._calibrators.grouped import GroupedCalibrator
-from calibrant.export._pipeline import check_input, n_columns, take_calibrator
+from calibrant.export._pipeline import check_input, take_calibrator
 
 try:
     import mlflow.artifacts
@@ -97,16 +97,13 @@ def save_model(
     >>> import mlflow
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.export.mlflow import load_model, save_model
+    >>> from calibrant.export.mlflow import save_model
     >>> scores, y = simulated_scores(500)
-    >>> calibrator = TemperatureScaling().fit(scores, y)
     >>> path = tempfile.mkdtemp()
-    >>> save_model(calibrator, path)
+    >>> save_model(TemperatureScaling().fit(scores, y), path)
     >>> model = mlflow.pyfunc.load_model(path)
     >>> model.predict(scores).shape, model.predict(scores[:2], params={"method": "predict"})
     ((500, 3), array([...]))
-    >>> load_model(path)
-    TemperatureScaling()
     """
     with tempfile.TemporaryDirectory() as directory:
         file, taken = (
@@ -159,12 +156,9 @@ def log_model(calibrator: Calibrator, name: str | None = None, **options: object
     --------
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.export.mlflow import load_model, log_model
-    >>> scores, y = simulated_scores(500)
-    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> from calibrant.export.mlflow import log_model
+    >>> calibrator = TemperatureScaling().fit(*simulated_scores(500))
     >>> info = log_model(calibrator, name="calibrator")  # doctest: +SKIP
-    >>> load_model(info.model_uri)  # doctest: +SKIP
-    TemperatureScaling()
     """
     flavor = sys.modules[__name__]
     return Model.log(None, flavor, name=name, calibrator=calibrator, **options)
@@ -281,7 +275,8 @@ def _signature(calibrator: Calibrator, names: list[str] | None) -> ModelSignatur
 def _example(calibrator: Calibrator, names: list[str] | None) -> Floats | pd.DataFrame:
     """Return a row of equal scores, as the signature has it."""
     equal = 0.0 if calibrator.map_.kind == "logits" else 1.0 / len(calibrator.classes_)
-    row = np.full((1, n_columns(calibrator, check_input(calibrator, None))), equal)
+    width = gate.n_columns_of(check_input(calibrator, None), calibrator.n_features_in_)
+    row = np.full((1, width), equal)
     return row if names is None else pd.DataFrame(row, columns=names)
 
 

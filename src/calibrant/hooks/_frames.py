@@ -46,57 +46,32 @@ def register_accessor(name: str = "calibrant") -> type:
 
 
 class FrameAccessor:
-    """Calibration of the predictions in a data frame."""
+    """Calibration of the predictions in a data frame.
+
+    ``columns`` are those of the scores, by name or by a pattern such as ``"p_*"``.
+    """
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
 
     def _rows(self, columns: str | list[str]) -> pd.DataFrame:
-        """Return columns by name, or by a pattern such as ``p_*``."""
+        """Return columns by name, or by a pattern."""
+        wanted = columns
         if isinstance(columns, str):
             wanted = [c for c in self._frame.columns if fnmatchcase(str(c), columns)]
-        else:
-            wanted = list(columns)
         if not wanted:
-            raise errors.ColumnNameError(
-                f"no column is like {columns!r}; the data frame has "
-                f"{errors.some_in_words(list(self._frame.columns))}"
-            )
-        return self._frame[wanted]
+            known = errors.some_in_words(list(self._frame.columns))
+            problem = f"no column is like {columns!r}; the data frame has {known}"
+            raise errors.ColumnNameError(problem, argument="columns", value=columns)
+        return self._frame[list(wanted)]
 
     def evaluate(
         self, label: str, columns: str | list[str], *, sample_weight: str | None = None
     ) -> metrics.Evaluation:
-        """Return :func:`calibrant.metrics.evaluate` of some columns of probabilities.
-
-        Parameters
-        ----------
-        label : str
-            Column of the labels.
-        columns : str or list of str
-            Columns of the probabilities, by name or by a pattern such as ``"p_*"``.
-        sample_weight : str, optional
-            Column of the weights.
-
-        Returns
-        -------
-        evaluation : Evaluation
-        """
+        """Return :func:`calibrant.metrics.evaluate` of probabilities; the rest are columns, too."""
         weight = None if sample_weight is None else self._frame[sample_weight]
         return metrics.evaluate(self._frame[label], self._rows(columns), sample_weight=weight)
 
     def calibrate(self, calibrator: Calibrator, columns: str | list[str]) -> np.ndarray:
-        """Return the calibrated probabilities of some columns.
-
-        Parameters
-        ----------
-        calibrator : Calibrator
-            A fitted calibrator.
-        columns : str or list of str
-            Columns of the scores, by name or by a pattern.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
-        """
+        """Return the probabilities of a fitted calibrator."""
         return calibrator.predict_proba(self._rows(columns))

@@ -13,7 +13,8 @@ from scipy.special import expit
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._result import Estimate, Result, doc, result
-from calibrant.judge._interval import estimate_mean
+from calibrant._text import align_columns
+from calibrant.judge._interval import brief, estimate_mean
 from calibrant.judge._rows import find_graded, read_items, read_judged, read_values
 
 if TYPE_CHECKING:
@@ -55,25 +56,17 @@ class GroupComparison(Result):
     confidence_level: float = doc("Confidence level of the intervals.")
 
     def __repr__(self) -> str:
-        width = max(len("group"), *map(len, self.groups))
-        lines = [
-            f"{'group':<{width}}  {'mean human grade':>26}  {'labels alone':>26}  labels    rows"
-        ]
-        for name, mean, plain, n, m in zip(
-            self.groups, self.means, self.labelled_means, self.n_labelled, self.n_rows, strict=True
-        ):
-            numbers = f"{_brief(mean):>26}  {_brief(plain):>26}  {n:>6,}  {m:>6,}"
-            lines.append(f"{name:<{width}}  {numbers}")
+        head = "group", "mean human grade", "labels alone", "labels", "rows"
+        estimates = zip(self.means, self.labelled_means, strict=True)
+        columns = zip(*([brief(mean) for mean in pair] for pair in estimates), strict=True)
+        counts = ([f"{n:,}" for n in numbers] for numbers in (self.n_labelled, self.n_rows))
+        lines = align_columns([head, *zip(self.groups, *columns, *counts, strict=True)])
         if self.pairs:
             lines += ["", f"differences, {100 * self.confidence_level:g} % intervals"]
         for (first, second), gap in zip(self.pairs, self.differences, strict=True):
             sure = "" if gap.low <= 0.0 <= gap.high else "  *"
-            lines.append(f"{first} - {second}: {_brief(gap)}{sure}")
+            lines.append(f"{first} - {second}: {brief(gap)}{sure}")
         return "\n".join(lines)
-
-
-def _brief(estimate: Estimate) -> str:
-    return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
 def compare_judged(
@@ -159,6 +152,7 @@ def compare_judged(
                 argument="human",
                 value=name,
             )
+        same = np.unique(item[labelled], return_inverse=True)[1]
         tuned, alone, power = estimate_mean(
             y[labelled],
             graded[labelled],
@@ -166,7 +160,7 @@ def compare_judged(
             target,
             confidence_level,
             numbers,
-            _own_clusters(item[labelled]),
+            None if same.max() + 1 == len(same) else same,  # each row is an item of its own
         )
         means.append(tuned)
         plain.append(alone)
@@ -188,12 +182,6 @@ def compare_judged(
     )
 
 
-def _own_clusters(items: Wholes) -> Wholes | None:
-    """Return the clusters of the labelled rows of a group; None if each is an item of its own."""
-    names, codes = np.unique(items, return_inverse=True)
-    return None if len(names) == len(items) else codes
-
-
 def _influence(
     y: Floats,
     graded: Floats,
@@ -202,7 +190,7 @@ def _influence(
     power: float,
     target: str,
 ) -> Floats:
-    """Return what each row adds to the error of the estimated mean of its group."""
+    """Return the part of each row in the error of the estimated mean of its group."""
     n, m = np.count_nonzero(labelled), np.count_nonzero(mine)
     rest = y[labelled] - power * graded[labelled]
     part = np.zeros(len(y))
@@ -252,28 +240,22 @@ class PairReport(Result):
     confidence_level: float = doc("Confidence level of the intervals.")
 
     def __repr__(self) -> str:
-        width = max(len("model"), *map(len, self.models))
-        lines = [f"{'model':<{width}}  {'strength':>24}  {'labels alone':>24}   games"]
-        for name, ours, plain, n in zip(
-            self.models, self.strengths, self.labelled_strengths, self.n_games, strict=True
-        ):
-            lines.append(f"{name:<{width}}  {_signed(ours)}  {_signed(plain)}  {n:>6,}")
-        value, low, high = (100 * number for number in self.position_bias)
+        estimates = zip(self.strengths, self.labelled_strengths, strict=True)
+        columns = zip(*([brief(own, "+.2f") for own in pair] for pair in estimates), strict=True)
+        games = [f"{n:,}" for n in self.n_games]
+        rows = zip(self.models, *columns, games, strict=True)
+        lines = align_columns([("model", "strength", "labels alone", "games"), *rows])
         lines.append(
             f"\n{self.n_labelled:,} of {self.n_rows:,} comparisons have a human verdict; "
             f"{100 * self.confidence_level:g} % intervals"
         )
+        bias = brief(Estimate(*(100 * number for number in self.position_bias)), "z.1f")
         lines.append(
-            f"position bias: the judge prefers the first answer by {value:z.1f} points "
-            f"[{low:z.1f}, {high:z.1f}] more than humans"
+            f"position bias: the first answer is preferred by {bias} points more than by humans"
         )
         if not math.isnan(self.consistency):
             lines.append(f"judged in both orders, {100 * self.consistency:.0f} % have one winner")
         return "\n".join(lines)
-
-
-def _signed(estimate: Estimate) -> str:
-    return f"{estimate.value:>+6.2f} [{estimate.low:>+6.2f}, {estimate.high:>+6.2f}]"
 
 
 def judge_pairs(
@@ -356,9 +338,13 @@ def judge_pairs(
     clusters = None if items is None else np.unique(item[is_graded], return_inverse=True)[1]
     worth = np.array([WINS[str(grade)] for grade in read.grades])
     y, graded = read.grade(is_graded, worth, clusters, random_state)
+    # The weight of calibrated verdicts that leaves the least variance.
+    centred = graded[is_graded] - graded[is_graded].mean()
+    size = float(centred @ centred)
+    power = min(max(float(centred @ y[is_graded]) / size, 0.0), 1.0) if size > 0.0 else 0.0
     tuned, alone = (
-        _strengths(rows.games, y, graded, is_graded, item, confidence_level, power)
-        for power in (_power(y[is_graded], graded[is_graded]), 0.0)
+        _strengths(rows.games, y, graded, is_graded, item, confidence_level, weight)
+        for weight in (power, 0.0)
     )
     mean, _, _ = estimate_mean(
         y[is_graded],
@@ -386,7 +372,7 @@ def judge_pairs(
 
 
 class Pairs(NamedTuple):
-    """Comparisons, checked."""
+    """Comparisons of two answers, checked."""
 
     models: Array
     games: Floats  # +1 at the model shown first, -1 at the second: one row for each comparison
@@ -440,21 +426,11 @@ def _read_verdicts(verdicts: Array, argument: str) -> Array:
         text = str(verdict).strip().casefold().strip("[]")
         known = next((name for name, words in VERDICTS.items() if text in words), None)
         if known is None:
-            raise errors.LabelError(
-                f"{argument} has the verdict {verdict!r:.40}, the {row + 1}th of those given",
-                remedy="use 'first', 'second' and 'tie', or 'A', 'B' and 'tie'",
-                argument=argument,
-                value=verdict,
-            )
+            problem = f"{argument} has the verdict {verdict!r:.40}, the {row + 1}th of those given"
+            remedy = "use 'first', 'second' and 'tie', or 'A', 'B' and 'tie'"
+            raise errors.LabelError(problem, remedy=remedy, argument=argument, value=verdict)
         read.append(known)
     return np.array(read, dtype=str)
-
-
-def _power(y: Floats, graded: Floats) -> float:
-    """Return the weight of calibrated verdicts that leaves the least variance."""
-    centred = graded - graded.mean()
-    size = float(centred @ centred)
-    return min(max(float(centred @ y) / size, 0.0), 1.0) if size > 0.0 else 0.0
 
 
 def _strengths(
@@ -477,11 +453,9 @@ def _strengths(
     codes = np.unique(item[is_graded], return_inverse=True)[1]
     n_items = int(codes.max()) + 1
     if n_items < k + 3:
-        raise errors.ShapeError(
-            f"human has verdicts of {errors.number_of(n_items, 'item')} on {k} models",
-            remedy=f"pass those of at least {k + 3}, and of fifty if possible",
-            argument="human",
-        )
+        problem = f"human has verdicts of {errors.number_of(n_items, 'item')} on {k} models"
+        remedy = f"pass those of at least {k + 3}, and of fifty if possible"
+        raise errors.ShapeError(problem, remedy=remedy, argument="human")
     sums = np.zeros((n_items, k))
     np.add.at(sums, codes, rest - rest.mean(axis=0))
     scale = (n_rows - n) * n_rows / n**2 * n_items / (n_items - 2)

@@ -106,11 +106,9 @@ def read_judged(
     else:
         rows = _read_rows(human, judged, unlabelled, classes, scores)
     if len(rows.human) < FEWEST_LABELS:
-        raise errors.ShapeError(
-            f"human has {errors.number_of(len(rows.human), 'grade')}",
-            remedy=f"grade at least {FEWEST_LABELS} rows",
-            argument="human",
-        )
+        problem = f"human has {errors.number_of(len(rows.human), 'grade')}"
+        remedy = f"grade at least {FEWEST_LABELS} rows"
+        raise errors.ShapeError(problem, remedy=remedy, argument="human")
     return rows
 
 
@@ -135,11 +133,9 @@ def read_items(items: ArrayLike | None, n_rows: int, argument: str = "items") ->
         return np.arange(n_rows)
     stored = np.asarray(items)
     if stored.shape != (n_rows,):
-        raise errors.ShapeError(
-            f"{argument} has shape {stored.shape}",
-            remedy=f"pass one for each of the {n_rows} rows",
-            argument=argument,
-        )
+        problem = f"{argument} has shape {stored.shape}"
+        remedy = f"pass one for each of the {n_rows} rows"
+        raise errors.ShapeError(problem, remedy=remedy, argument=argument)
     return np.unique(stored.astype(str), return_inverse=True)[1]
 
 
@@ -162,11 +158,9 @@ def _read_rows(
     with errors.naming(_OtherArguments()):
         other = gate.check_scores(unlabelled, kind)
     if other.shape[1] != batch.n_classes:
-        raise errors.ShapeError(
-            f"unlabelled has {other.shape[1]} columns, but judged has {batch.n_classes}",
-            remedy="pass one column per grade in both",
-            argument="unlabelled",
-        )
+        problem = f"unlabelled has {other.shape[1]} columns, but judged has {batch.n_classes}"
+        remedy = "pass one column per grade in both"
+        raise errors.ShapeError(problem, remedy=remedy, argument="unlabelled")
 
     def fit(rows: Wholes) -> Predict:
         return fit_part(StructuredScaling(), batch.take(rows)).predict_proba
@@ -216,11 +210,9 @@ def _read_human(
     is_same_kind = (grades.dtype.kind in "iufb") == (both.dtype.kind == "f")
     others = np.setdiff1d(both, grades.astype(both.dtype)) if is_same_kind else np.unique(both)
     if classes is None and len(others):
-        raise errors.LabelError(
-            f"the judge has the grades {errors.some_in_words(others)}, which no human gave",
-            remedy="pass classes= (--classes) with all grades that humans could give",
-            argument="judged",
-        )
+        problem = f"the judge has the grades {errors.some_in_words(others)}, which no human gave"
+        remedy = "pass classes= (--classes) with all grades that humans could give"
+        raise errors.LabelError(problem, remedy=remedy, argument="judged")
     if len(grades) < 2:
         raise errors.LabelError(
             f"human has the single grade {errors.some_in_words(grades)}, so nothing says how far "

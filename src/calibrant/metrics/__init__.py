@@ -11,11 +11,7 @@ from calibrant.metrics._calibration_error import (
     thresholded_ece,
 )
 from calibrant.metrics._calibration_error import errors_in as errors_in
-from calibrant.metrics._cumulative import ClassShares as ClassShares
-from calibrant.metrics._cumulative import class_shares, cumulative_differences
-from calibrant.metrics._cumulative import holm as holm
 from calibrant.metrics._evaluation import LARGEST_SHARE as LARGEST_SHARE
-from calibrant.metrics._evaluation import SIGNIFICANT as SIGNIFICANT
 from calibrant.metrics._evaluation import Confusion as Confusion
 from calibrant.metrics._evaluation import Evaluation as Evaluation
 from calibrant.metrics._evaluation import GroupTable as GroupTable
@@ -28,8 +24,6 @@ from calibrant.metrics._intervals import share_interval as share_interval
 from calibrant.metrics._intervals import standard_error as standard_error
 from calibrant.metrics._intervals import student as student
 from calibrant.metrics._intervals import student_interval as student_interval
-from calibrant.metrics._reliability import ReliabilityCurve as ReliabilityCurve
-from calibrant.metrics._reliability import reliability_curve
 from calibrant.metrics._scores import LogLoss as LogLoss
 from calibrant.metrics._scores import (
     accuracy,
@@ -41,12 +35,15 @@ from calibrant.metrics._scores import (
 from calibrant.metrics._segments import SegmentTable as SegmentTable
 from calibrant.metrics._segments import calibration_segments
 from calibrant.metrics._significance import CalibrationTest as CalibrationTest
-from calibrant.metrics._significance import calibration_test
-from calibrant.metrics._smooth import smooth_ece
+from calibrant.metrics._significance import ReliabilityCurve as ReliabilityCurve
+from calibrant.metrics._significance import calibration_test, reliability_curve
 from calibrant.metrics._table import METRICS as METRICS
 from calibrant.metrics._table import Metric as Metric
 from calibrant.metrics._table import headline as headline
 from calibrant.metrics._table import metrics_of as metrics_of
+from calibrant.metrics._unbinned import ClassShares as ClassShares
+from calibrant.metrics._unbinned import class_shares, cumulative_differences, smooth_ece
+from calibrant.metrics._unbinned import holm as holm
 
 # Names "x as x" are for other rooms of this package; they are not public.
 __all__ = [

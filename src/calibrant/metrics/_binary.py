@@ -87,18 +87,18 @@ class BinarySummary(Result):
 
     def texts(self) -> dict[str, tuple[str, str]]:
         """Return each number and its interval as they are printed, by title; "" is for none."""
-        return {
-            SHOWN[name][0]: _texts(name, estimate) for name, estimate in self.estimates().items()
-        }
+        result = {}
+        for name, estimate in self.estimates().items():
+            title, spec = SHOWN[name]
+            value, low, high = ("-" if math.isnan(v) else format(v, spec) for v in estimate)
+            result[title] = value, "" if math.isnan(estimate.low) else f"{low} to {high}"
+        return result
 
     def describe(self) -> list[str]:
         """Describe the findings, a sentence each."""
         name = errors.in_words(self.positive)
         said, seen = percents(self.predicted, self.observed)
-        ratio, slope, auc = (
-            _texts(field, getattr(self, field))[0]
-            for field in ("predicted_over_observed", "slope", "auc")
-        )
+        auc, ratio, slope, _ = (value for value, _ in self.texts().values())
         seen_as = f"({said} predicted, {seen} observed; ratio {ratio})"
         words = {
             "reversed": f"The predictions are reversed: AUC {auc}, below 0.5 by more than chance. "
@@ -115,13 +115,6 @@ class BinarySummary(Result):
         lines = [f"{'':<20}{'value':>10}   {100 * self.confidence_level:g} % interval"]
         lines += [f"{t:<20}{v:>10}   {i}".rstrip() for t, (v, i) in self.texts().items()]
         return "\n".join([*lines, *self.missing, *self.describe()])
-
-
-def _texts(name: str, estimate: Estimate) -> tuple[str, str]:
-    """Return a number and its interval as they are printed."""
-    spec = SHOWN[name][1]
-    value, low, high = ("-" if math.isnan(v) else format(v, spec) for v in estimate)
-    return value, "" if math.isnan(estimate.low) else f"{low} to {high}"
 
 
 def binary_summary(
@@ -340,20 +333,12 @@ def _degrees(variance: float, doubt: float) -> float:
     return max(2.0 * variance**2 / doubt, 1.0) if doubt > 0.0 else 1e9
 
 
-class FittedRecalibration(NamedTuple):
-    """Slope and intercept, and the p-value of a slope of 1."""
-
-    slope: Estimate
-    intercept: Estimate
-    p_value: float
-
-
-def fit_recalibration(cells: EventCells, level: float) -> FittedRecalibration:
-    """Fit slope and intercept, with intervals unless the level is NaN."""
+def fit_recalibration(cells: EventCells, level: float) -> tuple[Estimate, Estimate, float]:
+    """Fit slope and intercept, and test a slope of 1; a level of NaN is for no intervals."""
     nothing = Estimate(math.nan)
     x = log_odds(cells.values)
     if x[0] == x[-1] or not 0.0 < cells.hits.sum() < cells.weight.sum():
-        return FittedRecalibration(nothing, nothing, math.nan)
+        return nothing, nothing, math.nan
     model = RecalibrationLikelihood(x, cells.weight, cells.hits)
     side = find_separation(cells)
     if side:
@@ -362,20 +347,27 @@ def fit_recalibration(cells: EventCells, level: float) -> FittedRecalibration:
         if math.isfinite(reach):
             end = _find_end(model.slope_deviance(best), 0.0, -side, 1.0, reach)
             slope = Estimate(slope.value, *sorted((end, slope.value)))
-        return FittedRecalibration(slope, nothing, model.p_value(best, FEWEST_DEGREES))
+        return slope, nothing, model.p_value(best, FEWEST_DEGREES)
     negative = np.maximum(cells.weight - cells.hits, 0.0)
     theta, _ = minimise_logistic(x[None], cells.hits, negative, FREE)
     b, a = map(float, theta)
     slope, intercept = Estimate(b), Estimate(a)
-    best, n_free = model.log_likelihood(a + b * model.x), model.degrees(a, b)
+    best, q = model.log_likelihood(a + b * model.x), expit(a + b * model.x)
+    curvature = model.weight * q * (1.0 - q)
+    total = float(curvature.sum())
+    # Rows whose label is nearly certain say little of a slope: they count as fewer rows.
+    n_free = max(4.0 * float(model.weight @ (q * (1.0 - q))), FEWEST_DEGREES)
     reach = float(stdtrit(n_free, (1.0 + level) / 2.0))
     if math.isfinite(reach):  # not NaN for no level, nor infinite for a level of 1
-        steps = model.standard_errors(a, b)
-        of_slope, of_intercept = model.slope_deviance(best), model.intercept_deviance(best, b)
+        middle = float(curvature @ model.x) / total
+        variance = 1.0 / float(curvature @ (model.x - middle) ** 2)
+        steps = math.sqrt(variance), math.sqrt(1.0 / total + middle**2 * variance)
+        of_slope = model.slope_deviance(best)
+        of_intercept = model.profile(best, lambda a: np.full_like(model.x, a), model.x, b)
         slope = Estimate(b, *(_find_end(of_slope, b, s, steps[0], reach) for s in (-1, 1)))
         ends = (_find_end(of_intercept, a, s, steps[1], reach) for s in (-1, 1))
         intercept = Estimate(a, *ends)
-    return FittedRecalibration(slope, intercept, model.p_value(best, n_free))
+    return slope, intercept, model.p_value(best, n_free)
 
 
 def find_separation(cells: EventCells) -> int:
@@ -437,41 +429,21 @@ class RecalibrationLikelihood:
         parts = [float(self.hits[both].sum()), float((self.weight - self.hits)[both].sum())]
         return sum(part * math.log(part / sum(parts)) for part in parts if part > 0.0)
 
-    def standard_errors(self, a: float, b: float) -> tuple[float, float]:
-        """Return those of slope and intercept, from the curvature."""
-        q = expit(a + b * self.x)
-        curvature = self.weight * q * (1.0 - q)
-        total = float(curvature.sum())
-        middle = float(curvature @ self.x) / total
-        of_slope = 1.0 / float(curvature @ (self.x - middle) ** 2)
-        return math.sqrt(of_slope), math.sqrt(1.0 / total + middle**2 * of_slope)
-
     def slope_deviance(self, best: float) -> Callable[[float], float]:
         """Return the deviance as a function of the slope, minimised over the intercept."""
         x, one = self.x - self._middle, np.ones_like(self.x)
         odds = logit(float(self.hits.sum()) / float(self.weight.sum()))
-        return self._profile(best, lambda b: b * x, one, float(odds))
-
-    def intercept_deviance(self, best: float, slope: float) -> Callable[[float], float]:
-        """Return the deviance as a function of the intercept, minimised over the slope."""
-        return self._profile(best, lambda a: np.full_like(self.x, a), self.x, slope)
-
-    def degrees(self, a: float, b: float) -> float:
-        """Return the degrees of freedom of the root of a deviance, in Student's distribution.
-
-        Rows whose label is nearly certain say little of a slope: they count as fewer rows.
-        """
-        q = expit(a + b * self.x)
-        return max(4.0 * float(self.weight @ (q * (1.0 - q))), FEWEST_DEGREES)
+        return self.profile(best, lambda b: b * x, one, float(odds))
 
     def p_value(self, best: float, n_free: float) -> float:
         """Return the p-value of a slope of 1, by the likelihood ratio."""
         root = math.sqrt(max(self.slope_deviance(best)(1.0), 0.0))
         return float(2.0 * stdtr(n_free, -root))
 
-    def _profile(
+    def profile(
         self, best: float, offset: Callable[[float], Floats], feature: Floats, start: float
     ) -> Callable[[float], float]:
+        """Return the deviance of an offset, minimised over the factor of a feature."""
         last = start
 
         def deviance(value: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._predictions import EventRows, Predictions, Rule
-    from calibrant._types import Floats, Label, Wholes
+    from calibrant._types import Array, Floats, Label, Wholes
     from calibrant.scale import Chunks
 
 BIN_STRATEGIES = ("uniform", "quantile")
@@ -305,19 +305,15 @@ class ClassBins(Statistic):
         return float(errors_in(sums, self.norm).mean())
 
 
-def bin_edges(n_bins: int) -> Floats:
-    """Return the edges of bins of equal width, as scikit-learn computes them."""
-    return np.linspace(0.0, 1.0, n_bins + 1)
-
-
 def uniform_bins(values: Floats, n_bins: int) -> NDArray[np.int32]:
     """Return the bin (low, high] of equal width of each value; 0 is in the first."""
     bins = np.empty(values.shape, dtype=np.int32)
-    kernels.find_bins(values.reshape(-1), bin_edges(n_bins), bins.reshape(-1))
+    edges = np.linspace(0.0, 1.0, n_bins + 1)  # as scikit-learn computes them
+    kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
     return bins
 
 
-def find_bins(events: EventRows, n_bins: int, strategy: str) -> NDArray[Any]:
+def find_bins(events: EventRows, n_bins: int, strategy: str) -> Array:
     """Return the bin of every row, of equal width ("uniform") or of equal mass.
 
     Equal predictions go to the bin of equal mass of the midpoint of their cumulative weight.
@@ -332,7 +328,7 @@ def find_bins(events: EventRows, n_bins: int, strategy: str) -> NDArray[Any]:
     return np.minimum(bins, n_bins - 1)
 
 
-def mass_edges(values: Floats, bins: Wholes) -> tuple[Floats, Wholes]:
+def mass_edges(values: Floats, bins: Array) -> tuple[Floats, Wholes]:
     """Return the edges of the bins that are not empty, and the bin of each value among these.
 
     A bin ends at its last value.
@@ -343,7 +339,7 @@ def mass_edges(values: Floats, bins: Wholes) -> tuple[Floats, Wholes]:
     return np.concatenate([[0.0], last[:-1], [1.0]]), place
 
 
-def sums_in_bins(events: EventRows, bins: NDArray[np.generic], n_bins: int = 0) -> Floats:
+def sums_in_bins(events: EventRows, bins: Array, n_bins: int = 0) -> Floats:
     """Return the sums of weight, weighted hits and weighted values in each bin: (n_bins, 3)."""
     values, hits, weight = events
     parts = weight, np.where(hits, weight, 0.0), weight * values

@@ -8,34 +8,20 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._gate import (
-    MOST_CLASSES_CROSSED,
-    check_number,
-    check_option,
-    find_mismatch,
-    read_groups,
-)
 from calibrant._predictions import Predictions, Statistic, source_of, usual_column
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._text import align_columns
+from calibrant._text import SIGNIFICANT, align_columns
+from calibrant.metrics import _intervals as means
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
-from calibrant.metrics._cumulative import holm
-from calibrant.metrics._intervals import (
-    check_level,
-    error_interval,
-    log_interval,
-    mean_and_error,
-    model_labels,
-    share_interval,
-    tell_enough,
-)
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
 from calibrant.metrics._significance import Draws, test_problem
 from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
+from calibrant.metrics._unbinned import holm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +31,6 @@ if TYPE_CHECKING:
     from calibrant._predictions import Source
     from calibrant._types import Floats, Label, Labels
     from calibrant.metrics._intervals import Seed
-    from calibrant.metrics._significance import CalibrationTest
     from calibrant.scale import Chunks
 
 LARGEST_SHARE = 0.8
@@ -55,7 +40,6 @@ GROUP_METRICS = ("accuracy", "negative_log_likelihood", "brier_score")
 """Metrics of a group, beside its calibration error."""
 
 FEW_ROWS = 100  # number of rows below which a group says little
-SIGNIFICANT = 0.05  # level at which a group counts as wrong
 
 FEWEST_RESAMPLES, RESAMPLES_PER_GROUP = 1000, 25
 """Resamples of the test of each group: Holm's correction for many groups needs small p-values."""
@@ -291,10 +275,10 @@ def evaluate(
     (2, True)
     """
     check_bins(n_bins)
-    check_option("strategy", strategy, (None, *BIN_STRATEGIES))
-    check_option("ordered", ordered, (True, False))
-    check_number("n_resamples", n_resamples, low=0, whole=True)
-    check_level(confidence_level)
+    gate.check_option("strategy", strategy, (None, *BIN_STRATEGIES))
+    gate.check_option("ordered", ordered, (True, False))
+    gate.check_number("n_resamples", n_resamples, low=0, whole=True)
+    means.check_level(confidence_level)
     threads.check_jobs("n_jobs", n_jobs)
     source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     n_classes = len(source.classes)
@@ -308,6 +292,11 @@ def evaluate(
             by_group = judge_groups(source, groups, sample_weight, intervals)
         names = [*metrics_of(n_classes, ordered=ordered)]
         estimates, confusion = intervals.estimates(source, names)
+    largest_share = math.nan
+    if confusion is not None:
+        warn_of_mismatch(confusion, source.classes)
+        by_class = confusion[..., 0].sum(axis=1)
+        largest_share = float(by_class.max() / by_class.sum())
     rows = source.in_memory()
     return Evaluation(
         **estimates,
@@ -318,20 +307,11 @@ def evaluate(
         confidence_level=float(confidence_level),
         by_group=by_group,
         binary=summarise_rows(rows, float(confidence_level)) if n_classes == 2 else None,
-        largest_share=_largest_share(confusion, source.classes),
+        largest_share=largest_share,
         strategy=strategy,
         n_sampled=None if rows.n_counted is None else rows.n_rows,
         missing=_why_missing(estimates, headline(n_classes).id) if level else (),
     )
-
-
-def _largest_share(confusion: Floats | None, classes: Labels) -> float:
-    """Return the share of the most frequent class; warn if columns look permuted."""
-    if confusion is None:
-        return math.nan
-    warn_of_mismatch(confusion, classes)
-    weights = confusion[..., 0]
-    return float(weights.sum(axis=1).max() / weights.sum())
 
 
 def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
@@ -363,7 +343,7 @@ class Confusion(Statistic):
 
 def warn_of_mismatch(confusion: Floats, classes: Labels) -> None:
     """Warn if the labels fit other columns better, by the sums of ``Confusion``."""
-    mismatch = find_mismatch(confusion[..., 0], confusion[..., 1].sum(axis=1), classes)
+    mismatch = gate.find_mismatch(confusion[..., 0], confusion[..., 1].sum(axis=1), classes)
     if mismatch is not None:
         notices.warn(mismatch)
 
@@ -387,52 +367,40 @@ class Intervals:
         """
         rules = {name: METRICS[name].rule(self.n_bins, self.strategy) for name in names}
         counted = {name: rule for name, rule in rules.items() if isinstance(rule, Statistic)}
-        if len(source.classes) <= MOST_CLASSES_CROSSED:
+        if len(source.classes) <= gate.MOST_CLASSES_CROSSED:
             counted["confusion"] = Confusion()
         sums = source.add_up(counted)  # one pass over all rows
         confusion = sums.get("confusion")
-        result = {}
-        for name, rule in rules.items():
-            if isinstance(rule, Statistic):
-                result[name] = Estimate(rule.value(sums[name]))
-            else:
-                result[name] = Estimate(rule(source.in_memory()))
+        result = {
+            name: Estimate(
+                rule.value(sums[name]) if isinstance(rule, Statistic) else rule(source.in_memory())
+            )
+            for name, rule in rules.items()
+        }
         if self.level is None:
             return result, confusion
         rows = source if isinstance(source, Predictions) else None
-        labels = None if rows is None else model_labels(rows)
+        labels = None if rows is None else means.model_labels(rows)
         for name in ROW_MEANS.keys() & rules.keys():
-            mean, error, n_equal = mean_and_error(ROW_MEANS[name], sums[name], rows, labels)
+            mean, error, n_equal = means.mean_and_error(ROW_MEANS[name], sums[name], rows, labels)
             if name == "accuracy":
-                result[name] = share_interval(mean, n_equal, self.level)
+                result[name] = means.share_interval(mean, n_equal, self.level)
             else:
                 largest = math.inf if name == "negative_log_likelihood" else 1.0
-                result[name] = log_interval(mean, error, n_equal, self.level, largest)
-        name = headline(len(source.classes)).id
-        if tell_enough(source.in_memory()):
-            _, low, high = self._error_interval(source.in_memory(), name, self.level)
+                result[name] = means.log_interval(mean, error, n_equal, self.level, largest)
+        name, kept = headline(len(source.classes)).id, source.in_memory()
+        if means.tell_enough(kept):
+            events = kept.events(usual_column(kept.n_classes))
+            _, low, high = means.error_interval(
+                events,
+                find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name]),
+                self.n_bins,
+                level=self.level,
+                n_resamples=self.n_resamples,
+                random_state=self.random_state,
+            )
             result[name] = Estimate(result[name].value, low, high)
         return result, confusion
-
-    def test(self, rows: Predictions, n_resamples: int) -> CalibrationTest:
-        """Test the rows of a group."""
-        # Drawing labels alone is exact also of fewer rows than there are bins.
-        draws = Draws(rows.n_rows, n_resamples, self.random_state, replace=False)
-        metric = "positive" if rows.n_classes == 2 else "confidence"
-        return test_problem(rows, metric, self.n_bins, self.strategy, draws)
-
-    def _error_interval(self, rows: Predictions, name: str, level: float) -> Estimate:
-        """Return the calibration error that predictions are judged by, with its interval."""
-        events = rows.events(usual_column(rows.n_classes))
-        bins = find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name])
-        return error_interval(
-            events,
-            bins,
-            self.n_bins,
-            level=level,
-            n_resamples=self.n_resamples,
-            random_state=self.random_state,
-        )
 
 
 def judge_groups(
@@ -446,7 +414,7 @@ def judge_groups(
         )
     if sample_weight is not None:  # rows without a weight are not there
         groups = np.asarray(groups)[np.asarray(sample_weight) > 0]
-    names, codes = read_groups(groups, source.n_rows)
+    names, codes = gate.read_groups(groups, source.n_rows)
     metric = headline(source.n_classes).id
     n_draws = max(FEWEST_RESAMPLES, RESAMPLES_PER_GROUP * len(names))
     judged = []
@@ -454,7 +422,10 @@ def judge_groups(
         rows = source.take(codes == g)
         p_value = excess = math.nan
         if intervals.n_resamples > 0:
-            test = intervals.test(rows, n_draws)
+            # Drawing labels alone is exact also of fewer rows than there are bins.
+            draws = Draws(rows.n_rows, n_draws, intervals.random_state, replace=False)
+            problem = "positive" if rows.n_classes == 2 else "confidence"
+            test = test_problem(rows, problem, intervals.n_bins, intervals.strategy, draws)
             p_value, excess = test.p_value, test.statistic - test.null_mean
         estimates, _ = intervals.estimates(rows, [*GROUP_METRICS, metric])
         name = names[g : g + 1].tolist()[0]

@@ -13,7 +13,7 @@ bins are those of a fitted recalibration, times a factor that makes them large o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
@@ -26,10 +26,10 @@ from calibrant._solvers.temperature import solve_temperature
 from calibrant.metrics._calibration_error import errors_in, sums_in_bins
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._predictions import EventRows, Predictions
-    from calibrant._types import Floats
+    from calibrant._types import Array, Floats
+
+    Numbers = float | Floats
     from calibrant.metrics._scores import RowMean
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
@@ -63,7 +63,9 @@ def generator(random_state: Seed) -> np.random.Generator:
     except (TypeError, ValueError) as error:
         raise errors.ParameterError(
             f"random_state={errors.in_words(random_state)} cannot seed "
-            f"numpy.random.default_rng: {error}"
+            f"numpy.random.default_rng: {error}",
+            argument="random_state",
+            value=random_state,
         ) from error
 
 
@@ -102,14 +104,20 @@ def row_sums(terms: Floats, weight: Floats) -> Floats:
 
 
 def standard_error(
-    mean: Any, weight: Any, squares: Any, of_terms: Any, of_squares: Any, n_rows: Any
-) -> Any:
+    mean: Numbers,
+    weight: Numbers,
+    squares: Numbers,
+    of_terms: Numbers,
+    of_squares: Numbers,
+    n_rows: float,
+) -> Floats:
     """Return the standard error of a mean, from the sums of w, w^2, w^2 x and w^2 x^2.
 
     A row is one draw whatever its weight.
     """
     variance = np.maximum(of_squares - 2.0 * mean * of_terms + mean * mean * squares, 0.0)
-    return np.sqrt(variance * n_rows / np.maximum(n_rows - 1.0, 1.0)) / weight
+    error: Floats = np.sqrt(variance * n_rows / max(n_rows - 1.0, 1.0)) / weight
+    return error
 
 
 def student(sums: Floats) -> tuple[float, float, float]:
@@ -193,7 +201,7 @@ def recalibrate(events: EventRows) -> Floats:
 
 def error_interval(
     events: EventRows,
-    bins: NDArray[np.generic],
+    bins: Array,
     n_bins: int,
     *,
     level: float,

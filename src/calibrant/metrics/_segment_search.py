@@ -33,7 +33,6 @@ from calibrant._predictions import log_odds
 from calibrant._result import Estimate, doc, result
 from calibrant._solvers.one_vs_rest import FREE, minimise_logistic
 from calibrant._text import p_words
-from calibrant.metrics._features import BinnedFeature, Condition
 from calibrant.metrics._intervals import share_interval
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from calibrant._predictions import EventRows
     from calibrant._types import Bools, Floats, Wholes
+    from calibrant.metrics._segments import BinnedFeature, Condition
 
 N_CANDIDATES = 40  # number of segments that are proposed
 N_PER_ROUND = 10  # number of segments proposed before the error of the next is taken away, too
@@ -194,11 +194,6 @@ class _Scan(NamedTuple):
         one, two = _pairs_of_conditions(n_rows, min_rows)
         return scan._replace(one=one, two=two, moments=[own[one, two] for own in sums])
 
-    @property
-    def is_pair(self) -> Bools:
-        """Whether each segment has two conditions."""
-        return (self.one > 0) & (self.two > 0)
-
     def sums(self, *terms: Floats) -> list[Floats]:
         """Return sums over the rows where two conditions hold, of every pair of conditions."""
         n = self.holds.shape[1]
@@ -289,7 +284,7 @@ def draw_largest(
         if key not in scans:
             scans[key] = _Scan.of(errors, weight, best, min_rows)
         scan = scans[key]
-        size = scan.statistics(errors) - SECOND_CONDITION * scan.is_pair
+        size = scan.statistics(errors) - SECOND_CONDITION * ((scan.one > 0) & (scan.two > 0))
         largest[draw] = size.max(initial=-1e9)
         of_bins[draw] = largest_error(features, errors, weight, min_rows)
     return largest, of_bins
@@ -327,22 +322,6 @@ def _best_features(features: list[BinnedFeature], errors: RowErrors) -> list[Bin
         sizes.append(float(np.max(np.abs(gap) / _sd(spread))))
     best = np.sort(np.argsort(-np.array(sizes), kind="stable")[:MOST_FEATURES])
     return [features[0], *(features[1 + i] for i in best)]
-
-
-def merge_rows(
-    events: EventRows, features: list[BinnedFeature]
-) -> tuple[EventRows, list[BinnedFeature]]:
-    """Return rows in the order of their content; those of equal content are one."""
-    p, hits, _ = events
-    keys = [hits, p, *(own.codes for own in features)]
-    order = np.lexsort(keys)
-    is_new = np.append(True, np.any([np.diff(key[order]) != 0 for key in keys], axis=0))
-    rows = order[is_new]
-    weight = np.add.reduceat(events.weight[order], np.flatnonzero(is_new))
-    # All rows are a feature of one bin, so that a single condition is a pair of conditions.
-    every = BinnedFeature(np.zeros(len(rows), np.intp), 1, [(None, np.ones(1, dtype=bool))])
-    kept = [own._replace(codes=own.codes[rows]) for own in features]
-    return events.take(rows)._replace(weight=weight), [every, *kept]
 
 
 def _propose(

@@ -1,9 +1,14 @@
-"""``calibration_segments``: rows, told by their features, whose predictions are wrong."""
+"""``calibration_segments``: rows, told by their features, whose predictions are wrong.
+
+Features are binned: intervals of numbers and dates, categories, and what is missing.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
-from typing import TYPE_CHECKING
+import numbers
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,8 +17,7 @@ from calibrant import errors
 from calibrant._gate import check_number, columns_by_name
 from calibrant._predictions import Predictions, column_of, name_of, source_of
 from calibrant._result import Estimate, Result, data_frame, doc, result
-from calibrant._text import p_words
-from calibrant.metrics._features import bin_feature
+from calibrant._text import p_words, printable
 from calibrant.metrics._intervals import generator
 from calibrant.metrics._segment_search import (
     COLUMNS,
@@ -24,15 +28,28 @@ from calibrant.metrics._segment_search import (
     draw_largest,
     find_segments,
     largest_error,
-    merge_rows,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._types import Label
+    from calibrant._predictions import EventRows
+    from calibrant._types import Array, Bools, Floats, Label, Wholes
     from calibrant.metrics._intervals import Seed
+
+LEVELS = (0.05, 0.08, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.92, 0.95)
+SLACK = 0.015
+"""Quantiles of a number that are thresholds, more of them at its ends; share of rows by which a
+threshold may miss its quantile to have few digits."""
+
+MOST_VALUES = 8
+"""Distinct numbers that have a bin each, and no quantiles."""
+
+LONGEST_NAME, DAY = 40, 86_400e6
+"""Letters of a name or value in a condition; microseconds, in which dates are counted."""
+
+IF_OTHER = "pass numbers, text, truth values or dates, one in each cell"
 
 MOST_REPEATS = 1e9  # largest weight of a row
 SHARE_SEEN = 0.1  # share of the rows in a segment whose detectable error is told
@@ -82,8 +99,8 @@ class SegmentTable(Result):
         columns = [list(column) for column in zip(*(g.cells() for g in self.segments), strict=True)]
         widths = [max(map(len, column)) for column in columns]
         lines = []
-        for name, *numbers in zip(*columns, strict=True):
-            aligned = map(str.rjust, numbers, widths[1:])
+        for name, *cells in zip(*columns, strict=True):
+            aligned = map(str.rjust, cells, widths[1:])
             lines.append(SENTENCE.format(name.ljust(widths[0]), *aligned))
         return "\n".join([*lines, *self.describe()])
 
@@ -114,9 +131,8 @@ def calibration_segments(
     features : array-like or data frame of shape (n_rows, n_features)
         Numbers, text, categories, truth values or dates. What is missing (NaN, None) is a value of
         its own; a column that is missing throughout is ignored.
-    kind : None, "confidence" or a label, default=None
-        Whether the largest probability of each row, or the probability of one class, is compared
-        with labels. None is the positive (second) class of two, and the confidence for more.
+    kind
+        As in :func:`reliability_curve`.
     alpha : float, default=0.05
         Largest chance that any segment is reported whose predictions are right.
     min_rows : float, default=50
@@ -175,7 +191,8 @@ def calibration_segments(
     if source.weight.max() > MOST_REPEATS:
         raise errors.WeightError(
             f"the largest of sample_weight is {source.weight.max():g}; a weight is a repetition of "
-            f"its row here, at most {MOST_REPEATS:g}: divide by their mean if they are not counts"
+            f"its row here, at most {MOST_REPEATS:g}: divide by their mean if they are not counts",
+            argument="sample_weight",
         )
     by_name = columns_by_name(features, len(used), "y_proba")
     binned = [bin_feature(name, x[used], source.weight, min_rows) for name, x in by_name.items()]
@@ -201,3 +218,137 @@ def calibration_segments(
         error_null=Estimate(float(null.mean()), low, high),
         error_p_value=float(1 + np.count_nonzero(null >= error - ROUNDING)) / (1 + len(null)),
     )
+
+
+class Condition(NamedTuple):
+    """A condition on one feature: ``=``, ``<`` or ``>=`` a value, or ``is missing``."""
+
+    feature: str
+    operator: str
+    value: object = None
+
+    def __str__(self) -> str:
+        value = f"{self.value:.15g}" if isinstance(self.value, float) else self.value
+        words = [printable(self.feature, LONGEST_NAME), self.operator]
+        return " ".join(words if value is None else [*words, printable(value, LONGEST_NAME)])
+
+
+class BinnedFeature(NamedTuple):
+    """Bin of each row, and conditions with the bins where each holds; None is for all rows."""
+
+    codes: Wholes
+    n_bins: int
+    conditions: list[tuple[Condition | None, Bools]]
+
+
+def bin_feature(name: str, values: Array, weight: Floats, min_rows: float) -> BinnedFeature | None:
+    """Return the bins of a feature; None if it is missing throughout."""
+    if values.dtype.kind in "cV":
+        raise errors.ContainerError(
+            f"column {name!r} of features has dtype {values.dtype}; {IF_OTHER}"
+        )
+    if values.dtype.kind in "OUST":
+        values = _from_objects(name, values.astype(object))
+    if values.dtype.kind in "Ob":
+        return _bin_categories(name, values.tolist(), weight, min_rows)
+    if is_date := values.dtype.kind == "M":
+        microseconds = values.astype("datetime64[us]").astype(np.int64).astype(np.float64)
+        values = np.where(np.isnat(values), np.nan, microseconds)
+    elif values.dtype.kind == "m":
+        values = np.divide(values, np.timedelta64(1, "s"))
+    return _bin_numbers(name, values.astype(np.float64), weight, is_date=is_date)
+
+
+def _from_objects(name: str, values: NDArray[np.object_]) -> Array:
+    """Return objects as numbers or dates if all that are not missing are; None is missing."""
+    for i, value in enumerate(values):
+        try:
+            hash(value)
+        except TypeError as error:
+            raise errors.ContainerError(
+                f"row {i} of column {name!r} of features is {errors.in_words(value)}; {IF_OTHER}"
+            ) from error
+        if type(value).__name__ in {"NAType", "NaTType"} or value != value:  # noqa: PLR0124
+            values[i] = None
+    there = [value for value in values if value is not None]
+    if there and all(isinstance(value, dt.date | np.datetime64) for value in there):
+        for i, value in enumerate(values):
+            if isinstance(value, dt.datetime) and value.tzinfo is not None:
+                values[i] = value.astimezone(dt.UTC).replace(tzinfo=None)
+        return values.astype("datetime64[us]")
+    if all(isinstance(v, numbers.Number) and not isinstance(v, bool | np.bool_) for v in there):
+        return values.astype(np.float64)
+    return values
+
+
+def _bin_categories(
+    name: str, values: list[object], weight: Floats, min_rows: float
+) -> BinnedFeature | None:
+    """Return a bin for each value with enough rows, and a last one for all others."""
+    distinct = sorted({*values} - {None}, key=lambda value: (type(value).__name__, str(value)))
+    place = {value: i for i, value in enumerate([*distinct, None])}
+    every = np.fromiter(map(place.__getitem__, values), np.intp, len(values))
+    common = np.flatnonzero(np.bincount(every, weight, len(place)) >= min_rows)
+    bins = np.full(len(place), len(common))
+    bins[common] = np.arange(len(common))
+    told = [("=", distinct[i]) if i < len(distinct) else ("is missing",) for i in common]
+    holds = np.eye(len(common) + 1, dtype=bool)
+    found = [(Condition(name, *own), held) for own, held in zip(told, holds, strict=False)]
+    return BinnedFeature(bins[every], len(holds), [*found]) if distinct else None
+
+
+def _bin_numbers(
+    name: str, x: Floats, weight: Floats, *, is_date: bool = False
+) -> BinnedFeature | None:
+    """Return bins between quantiles, or of single values, and a last one of what is missing."""
+    known = ~np.isnan(x)
+    values, place = np.unique(x[known], return_inverse=True)
+    if len(values) == 0:
+        return None
+    cuts = values[1:].tolist()
+    if len(values) > MOST_VALUES:
+        share = np.cumsum(np.bincount(place, weight[known])) / weight[known].sum()
+        cuts = sorted({_round_cut(values, share[:-1], level, is_date) for level in LEVELS})
+    n_known = len(cuts) + 1
+    codes = np.where(known, np.searchsorted(cuts, x, side="right"), n_known)
+    bins, held = np.arange(n_known + 1), []
+    if len(values) <= MOST_VALUES:
+        held += [(("=", value), bins == i) for i, value in enumerate(values.tolist())]
+    if len(values) > 2:
+        held += [(("<", cut), bins <= i) for i, cut in enumerate(cuts)]
+        held += [((">=", cut), (bins > i) & (bins < n_known)) for i, cut in enumerate(cuts)]
+    found = []
+    for (how, at), own in held:
+        value: object = at
+        if is_date:  # as ISO 8601 writes it, with a time if that is not midnight
+            unit = "s" if at % DAY else "D"
+            value = str(np.datetime64(int(at), "us").astype(f"datetime64[{unit}]"))
+        found.append((Condition(name, how, value), own))
+    if not known.all():
+        found.append((Condition(name, "is missing"), bins == n_known))
+    return BinnedFeature(codes, n_known + 1, [*found])
+
+
+def _round_cut(values: Floats, below: Floats, level: float, is_date: bool) -> float:
+    """Return a threshold near a quantile; ``below`` is the share of rows up to each value."""
+    best = int(np.argmin(np.abs(below - level)))
+    near = np.append(np.flatnonzero(np.abs(below - level) <= SLACK), best)
+    low, high, cut = values[near.min()], values[near.max() + 1], float(values[best + 1])
+    tried = (cut - cut % DAY,) if is_date else (float(f"{cut:.{n}g}") for n in range(1, 18))
+    return next((own for own in tried if low < own <= high), cut)
+
+
+def merge_rows(
+    events: EventRows, features: list[BinnedFeature]
+) -> tuple[EventRows, list[BinnedFeature]]:
+    """Return rows in the order of their content; those of equal content are one."""
+    p, hits, _ = events
+    keys = [hits, p, *(own.codes for own in features)]
+    order = np.lexsort(keys)
+    is_new = np.append(True, np.any([np.diff(key[order]) != 0 for key in keys], axis=0))
+    rows = order[is_new]
+    weight = np.add.reduceat(events.weight[order], np.flatnonzero(is_new))
+    # All rows are a feature of one bin, so that a single condition is a pair of conditions.
+    every = BinnedFeature(np.zeros(len(rows), np.intp), 1, [(None, np.ones(1, dtype=bool))])
+    kept = [own._replace(codes=own.codes[rows]) for own in features]
+    return events.take(rows)._replace(weight=weight), [every, *kept]

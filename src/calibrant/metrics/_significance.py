@@ -1,4 +1,4 @@
-"""``calibration_test``: what predictions would show if they were right, drawn many times.
+"""``calibration_test`` and ``reliability_curve``, beside what right predictions would show.
 
 If they are right, the label of a row is 1 with the probability p that was predicted, whatever the
 other labels are. Labels of a moderate number of rows are drawn one by one. Of many rows the sums
@@ -18,17 +18,9 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._gate import check_number, check_option
 from calibrant._kernels import metrics as kernels
-from calibrant._predictions import log_odds, source_of
+from calibrant._predictions import column_of, log_odds, name_of, source_of
 from calibrant._result import Result, doc, result
-from calibrant.metrics._calibration_error import (
-    BIN_STRATEGIES,
-    ClassBins,
-    check_bins,
-    errors_in,
-    find_bins,
-    sums_in_bins,
-    uniform_bins,
-)
+from calibrant.metrics import _calibration_error as binned
 from calibrant.metrics._intervals import generator
 
 if TYPE_CHECKING:
@@ -41,6 +33,7 @@ if TYPE_CHECKING:
     from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
 
+CONSISTENCY = 0.95  # level of the bars
 TESTED_METRICS = ("positive", "confidence", "classwise")
 
 ROUNDING = 1e-9
@@ -125,7 +118,7 @@ def _normal_sums(
 ) -> tuple[Floats, Floats]:
     """Return the same of normal distributions: of labels and, with ``replace``, of rows."""
     values, _, weight = events
-    total, _, said = sums_in_bins(events, bins, n_bins).T
+    total, _, said = binned.sums_in_bins(events, bins, n_bins).T
     noise = generator(draws.random_state).standard_normal((2, draws.n_resamples, n_bins))
     variance = weight**2 * values * (1.0 - values)
     deviation = np.sqrt(np.bincount(bins, variance, n_bins))
@@ -149,7 +142,7 @@ def class_null(rows: Predictions, n_bins: int, draws: Draws) -> Floats:
     """Return the class-wise error of each resample, with labels drawn from the rows."""
     if rows.n_rows > MOST_ROWS_DRAWN and rows.n_classes * n_bins <= MOST_COVARIANCES:
         return _normal_class_null(rows, n_bins, draws)
-    bins, cumulative = uniform_bins(rows.rows, n_bins), np.cumsum(rows.rows, axis=1)
+    bins, cumulative = binned.uniform_bins(rows.rows, n_bins), np.cumsum(rows.rows, axis=1)
     predicted, null = np.zeros((rows.n_classes, n_bins)), np.empty(draws.n_resamples)
     kernels.add_class_gaps(rows.rows, bins, rows.weight, predicted)
 
@@ -170,7 +163,7 @@ def _normal_class_null(rows: Predictions, n_bins: int, draws: Draws) -> Floats:
     p_j is the sum of p_j p_l over all classes l, sums of products p_j p_l are enough.
     """
     n_cells = rows.n_classes * n_bins
-    sums, bins = np.zeros((n_cells, n_cells)), uniform_bins(rows.rows, n_bins)
+    sums, bins = np.zeros((n_cells, n_cells)), binned.uniform_bins(rows.rows, n_bins)
     kernels.add_cell_products(rows.rows, bins, rows.weight * rows.weight, n_bins, sums)
     products = sums + sums.T - np.diag(np.diag(sums))
     covariance = np.diag(products.sum(axis=1)) - products
@@ -299,8 +292,8 @@ def calibration_test(
     True
     """
     check_option("metric", metric, (None, *TESTED_METRICS))
-    check_option("strategy", strategy, (None, *BIN_STRATEGIES))
-    check_bins(n_bins)
+    check_option("strategy", strategy, (None, *binned.BIN_STRATEGIES))
+    binned.check_bins(n_bins)
     check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
@@ -332,16 +325,16 @@ def test_problem(
     strategy = strategy or ("quantile" if is_positive else "uniform")
     trend_p_value = math.nan
     if metric == "classwise":
-        statistic = float(errors_in(ClassBins(n_bins).sums(rows)).mean())
+        statistic = float(binned.errors_in(binned.ClassBins(n_bins).sums(rows)).mean())
         null = class_null(rows, n_bins, draws)
         error_p_value = chance = p_value(statistic, null)
     else:
         events = rows.events(1 if is_positive else None)
-        bins = find_bins(events, n_bins, strategy)
-        sums = sums_in_bins(events, bins)
+        bins = binned.find_bins(events, n_bins, strategy)
+        sums = binned.sums_in_bins(events, bins)
         factor, score = trend_score(events) if is_positive else (None, None)
         drawn, null_along = null_sums(events, bins, len(sums), draws, factor)
-        statistic, null = float(errors_in(sums)), errors_in(drawn)
+        statistic, null = float(binned.errors_in(sums)), binned.errors_in(drawn)
         error_p_value = chance = p_value(statistic, null)
         if score is not None and factor is not None:
             gap = events.weight * (events.hits - events.values)
@@ -385,3 +378,116 @@ def trend_score(events: EventRows) -> tuple[Floats, Callable[[Floats, Floats], F
         return result
 
     return x, statistic
+
+
+@result(eq=False)
+class ReliabilityCurve(Result):
+    """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only."""
+
+    kind: Label = doc("Label of the class, or 'confidence'.")
+    edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
+    mean_probability: Floats = doc("Mean prediction in each bin; NaN in empty bins.")
+    frequency: Floats = doc("Observed frequency of the class in each bin.")
+    weight: Floats = doc("Total weight in each bin.")
+    consistency_low: Floats = doc("Lower end of 95 % of frequencies under calibration.")
+    consistency_high: Floats = doc("Upper end of these; NaN without resamples.")
+    ece: float = doc("Mean over rows of |mean_probability - frequency|.")
+    p_value: float = doc("P-value of ``ece`` under calibration; NaN without resamples.")
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return len(self.weight)
+
+
+def reliability_curve(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    kind: object = None,
+    n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] = "uniform",
+    n_resamples: int = 1000,
+    random_state: Seed = 0,
+    n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Label | None = None,
+) -> ReliabilityCurve:
+    """Compute predicted probabilities and observed frequencies in bins, with consistency bars.
+
+    Parameters
+    ----------
+    y_true, y_proba, classes, pos_label, random_state, n_jobs
+        As in :func:`evaluate`.
+    kind : None, "confidence" or a label, default=None
+        Whether the largest probability of each row, or the probability of one class, is compared
+        with labels. None is the positive (second) class of two, and the confidence for more.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, or of equal mass (as in :func:`confidence_ece`; empty ones are left
+        out, so there may be fewer).
+    n_resamples : int, default=1000
+        Number of resamples for the consistency bars and the p-value; 0 for none.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
+
+    Returns
+    -------
+    ReliabilityCurve
+        Predictions and frequencies in each bin, and the band of frequencies under calibration.
+
+    Notes
+    -----
+    Rows are resampled as well as labels. Bars and p-value of more than 50,000 rows are of normal
+    distributions (:func:`calibration_test`). The curve of chunks is that of a sample of their rows.
+
+    References
+    ----------
+    .. [1] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability Diagrams",
+       Weather and Forecasting 22, 2007.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import reliability_curve
+    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
+    >>> curve = reliability_curve([0, 1, 1, 1], y_proba, n_bins=4)
+    >>> curve.kind, curve.edges
+    (1, array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
+    >>> curve.mean_probability.round(3), curve.frequency.round(3)
+    (array([nan, 0.3, 0.6, 0.9]), array([nan, 0.5, 1. , 1. ]))
+    """
+    binned.check_bins(n_bins, strategy)
+    check_number("n_resamples", n_resamples, low=0, whole=True)
+    threads.check_jobs("n_jobs", n_jobs)
+    rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
+    column = column_of(rows.classes, kind)
+    events = rows.events(column)
+    edges = np.linspace(0.0, 1.0, int(n_bins) + 1)
+    bins = binned.find_bins(events, int(n_bins), strategy)
+    if strategy == "quantile":
+        edges, bins = binned.mass_edges(events.values, bins)
+    sums = binned.sums_in_bins(events, bins, len(edges) - 1)
+    weight, happened, said = sums.T
+    ece, chance = float(binned.errors_in(sums)), math.nan
+    bars = np.full((2, len(weight)), np.nan)
+    if n_resamples > 0:
+        with threads.jobs(n_jobs):
+            draws = Draws(rows.n_rows, int(n_resamples), random_state, replace=True)
+            null, _ = null_sums(events, bins, len(sums), draws)
+        chance, seen = p_value(ece, binned.errors_in(null)), null[..., 0].any(axis=0)
+        frequency = ratio(null[:, seen, 1], null[:, seen, 0])
+        ends = [(1.0 - CONSISTENCY) / 2.0, (1.0 + CONSISTENCY) / 2.0]
+        bars[:, seen] = np.nanquantile(frequency, ends, axis=0).clip(0.0, 1.0)
+    return ReliabilityCurve(
+        kind=name_of(rows.classes, column),
+        edges=edges,
+        mean_probability=ratio(said, weight),
+        frequency=ratio(happened, weight),
+        weight=weight.copy(),
+        consistency_low=bars[0].copy(),
+        consistency_high=bars[1].copy(),
+        ece=ece,
+        p_value=chance,
+    )

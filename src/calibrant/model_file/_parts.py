@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +26,7 @@ from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
 from calibrant._maps.base import CalibrationMap
 from calibrant._row_sample import WHOLE_ARRAYS, RowSample, SampleState
-from calibrant.errors import DataError, ModelFileError, ParameterError
+from calibrant.errors import ModelFileError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import (
     optional_fields,
@@ -41,7 +42,7 @@ from calibrant.model_file._fields import (
 from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from calibrant._types import Array, Labels
 
@@ -59,6 +60,17 @@ _PART = {
     "fitted": dict | None,
 }
 """Fields of a part, and their types."""
+
+
+@contextmanager
+def refusing(where: str, rule: str) -> Iterator[None]:
+    """Refuse what constructors and their checks refuse, also where a value is of another type."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{where}: {error!s:.300}", rule) from None
 
 
 class Size(NamedTuple):
@@ -272,10 +284,23 @@ class Reader:
             message = f"the method {method!r:.80} is not known to this version; update calibrant"
             raise ModelFileError(message, "method")
         self._inside = []
-        calibrator = self._build(cls, parameters, where)
+        values = {name: self._value(value, where) for name, value in parameters.items()}
+        unknown = min(values.keys() - {*stored_names(cls)}, default=None)
+        message = f"{cls.__name__} has no parameter {unknown!r:.80}"
+        require(unknown is None, message, "parameters")
+        with refusing(where, "parameters"):  # one without a default may be missing
+            calibrator = cls(**values)
+        check_parameters(calibrator)
         is_fitted = stored is not None
         if is_fitted:
-            self._fill(calibrator, index, stored)
+            kind: type = cls
+            types, optional = stored_types(kind), optional_fields(kind)
+            given = take(stored, f"{where}: 'fitted'", dict.fromkeys(types, object), optional)
+            with refusing(f"{where}: 'fitted'", "fitted"):
+                set_fit(
+                    calibrator,
+                    {n: read(types[n], v, f"{index}/{n}", self) for n, v in given.items()},
+                )
             calibrator.classes_ = self.vector(classes, where)
             calibrator.n_features_in_ = len(calibrator.classes_)
             if names is not None:
@@ -288,32 +313,6 @@ class Reader:
             check_fitted(calibrator)
         return calibrator, is_fitted
 
-    def _build(
-        self, cls: type[Calibrator], parameters: Mapping[str, object], where: str
-    ) -> Calibrator:
-        values = {name: self._value(value, where) for name, value in parameters.items()}
-        unknown = min(values.keys() - {*stored_names(cls)}, default=None)
-        no_such = f"{cls.__name__} has no parameter {unknown!r:.80}"
-        require(unknown is None, no_such, "parameters")
-        try:
-            calibrator = cls(**values)
-        except (TypeError, ParameterError) as error:  # one without a default is missing
-            raise ModelFileError(f"{where}: {error}", "parameters") from None
-        check_parameters(calibrator)
-        return calibrator
-
-    def _fill(self, calibrator: Calibrator, index: int, stored: Mapping[str, object]) -> None:
-        cls: type = type(calibrator)
-        types, where = stored_types(cls), f"part {index}: 'fitted'"
-        given = take(stored, where, dict.fromkeys(types, object), optional_fields(cls))
-        try:
-            values = {n: read(types[n], v, f"{index}/{n}", self) for n, v in given.items()}
-            set_fit(calibrator, values)
-        except ModelFileError:
-            raise
-        except (ArithmeticError, TypeError, ValueError) as error:  # of the constructors of maps
-            raise ModelFileError(f"{where}: {error}", "fitted") from None
-
     def _read_arrays(self, prefix: str, names: Iterable[str]) -> list[Any]:
         return [
             self.take(f"{prefix}/{name}", whole=name in WHOLE_ARRAYS, n_dimensions=None)
@@ -324,10 +323,8 @@ class Reader:
         """Undo ``Writer.summary``."""
         n_rows = take(entry, "'summary'", {"n_rows": float})["n_rows"]
         arrays = self._read_arrays("summary", [field.name for field in fields(ScoreSummary)[1:]])
-        try:
+        with refusing("'summary'", "fitted"):
             summary = ScoreSummary(n_rows, *arrays)
-        except (ParameterError, IndexError, TypeError) as error:
-            raise ModelFileError(f"'summary': {error!s:.300}", "fitted") from None
         n_groups = min(calibrator.n_features_in_, MOST_CLASSES)
         require(len(summary.class_shares) == n_groups, "'summary' is of other classes")
         return summary
@@ -337,12 +334,11 @@ class Reader:
         numbers = take(entry, "'sample'", {"max_cells": int, "n_rows": int})
         state = SampleState(*self._read_arrays("sample", SampleState._fields))
         kind, normalize = calibrator.scores, calibrator.normalize
-        try:
-            return RowSample.from_state(
+        with refusing("'sample'", "fitted"):
+            sample = RowSample.from_state(
                 state, calibrator.classes_, scores=kind, normalize=normalize, **numbers
             )
-        except (DataError, ParameterError) as error:
-            raise ModelFileError(f"'sample': {error!s:.300}", "fitted") from None
+        return sample
 
     def _value(self, stored: object, where: str, depth: int = 0) -> Any:
         """Undo ``Writer._plain``."""
@@ -387,8 +383,19 @@ def _without_solver(parameters: Mapping[str, object], where: str) -> tuple[str, 
 
 def check_fitted(calibrator: Calibrator) -> None:
     """Refuse a fitted calibrator that breaks a promise; its map was checked when it was made."""
-    _check_labels(calibrator)
-    k, map_, name = len(calibrator.classes_), calibrator.map_, type(calibrator).__name__
+    classes, map_, name = calibrator.classes_, calibrator.map_, type(calibrator).__name__
+    is_vector = isinstance(classes, np.ndarray) and classes.ndim == 1
+    require(is_vector, "the classes are not a vector", "labels")
+    k, most = len(classes), limits.MAX_CLASSES
+    require(2 <= k <= most, f"there are {k} classes; a model has 2 to {most}", "labels")
+    is_whole = classes.dtype.kind != "f" or np.all(classes == np.floor(classes))
+    require(is_whole, "a class label is a fraction", "labels")
+    require(len(set(classes.tolist())) == k, "a class label is repeated", "labels")
+    if (names := getattr(calibrator, "feature_names_in_", None)) is not None:
+        shape = (gate.n_columns_of(calibrator.scores, k),)
+        is_row = isinstance(names, np.ndarray) and (names.shape, names.dtype) == (shape, object)
+        is_named = is_row and all(type(name) is str for name in names)
+        require(is_named, "feature_names_in_ does not have a name for each column", "labels")
     require(calibrator.n_features_in_ == k, "n_features_in_ is not the number of classes")
     check_parameters(calibrator, k)
     require(isinstance(map_, CalibrationMap), f"map_ is a {type(map_).__name__}")
@@ -397,41 +404,18 @@ def check_fitted(calibrator: Calibrator) -> None:
     require(expects, f"{name}: the map takes {map_.kind}, not {calibrator.scores}")
     if not isinstance(calibrator, Composed):
         return
-    try:
+    with refusing(name, "fitted"):
         calibrator._compose()  # noqa: SLF001  (ours)
-    except ParameterError as error:
-        raise ModelFileError(f"{name}: {error}", "fitted") from None
     for part in parts_in(stored_values(calibrator)):
         same = np.array_equal(part.classes_, calibrator.classes_)
         require(same, f"a part of {name} has other classes")
         require(not hasattr(part, "feature_names_in_"), f"a part of {name} has column names")
 
 
-def _check_labels(calibrator: Calibrator) -> None:
-    """Refuse class labels or names of columns that no fitted calibrator has."""
-    classes, names = calibrator.classes_, getattr(calibrator, "feature_names_in_", None)
-    is_vector = isinstance(classes, np.ndarray) and classes.ndim == 1
-    require(is_vector, "the classes are not a vector", "labels")
-    k, most = len(classes), limits.MAX_CLASSES
-    require(2 <= k <= most, f"there are {k} classes; a model has 2 to {most}", "labels")
-    is_whole = classes.dtype.kind != "f" or np.all(classes == np.floor(classes))
-    require(is_whole, "a class label is a fraction", "labels")
-    require(len(set(classes.tolist())) == k, "a class label is repeated", "labels")
-    if names is not None:
-        shape = (gate.n_columns_of(calibrator.scores, k),)
-        is_row = isinstance(names, np.ndarray) and (names.shape, names.dtype) == (shape, object)
-        is_named = is_row and all(type(name) is str for name in names)
-        require(is_named, "feature_names_in_ does not have a name for each column", "labels")
-
-
 def check_parameters(calibrator: Calibrator, n_classes: int = 2) -> None:
     """Refuse parameters that ``fit`` would refuse."""
-    try:
+    with refusing(type(calibrator).__name__, "parameters"):
         gate.check_option("scores", calibrator.scores, gate.KINDS)
         gate.check_option("normalize", calibrator.normalize, (None, "rows"))
         gate.check_floor(calibrator.min_probability, n_classes)
         calibrator._check_parameters()  # noqa: SLF001  (ours)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # An estimator's own checks may raise these where a parameter is of the wrong type.
-        message = f"{type(calibrator).__name__}: {error}"
-        raise ModelFileError(message, "parameters") from None

@@ -15,8 +15,9 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._kernels.rows import row_hashes
+from calibrant._solvers import prior_shift
 from calibrant.monitor._evidence import Evidence, MeanSequence, Periods, make_bets, make_block
-from calibrant.monitor._results import MonitorStatus, report_unlabelled
+from calibrant.monitor._results import MonitorStatus, UnlabelledReport
 
 if TYPE_CHECKING:
     import os
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._types import Array, Floats, Labels, Wholes
-    from calibrant.monitor._results import UnlabelledReport
 
 MOST_DIGESTS = 4096
 """Number of digests that are remembered, two of a batch with a name."""
@@ -205,8 +205,20 @@ class CalibrationMonitor:
             Expected accuracy and confusion matrix, and class frequencies with a test, compared with
             the labelled rows counted so far. Whether the probabilities are right it cannot see.
         """
-        p = read_unlabelled(self.classes_, probabilities)
-        return report_unlabelled(p, self._sums, self._evidence.n_rows)
+        shape, classes = np.shape(probabilities), self.classes_
+        if classes is None:
+            classes = np.arange(max(2, *shape[1:]))
+        y = np.repeat(classes[:1], shape[0] if shape else 1)  # any labels will do
+        p = _check(classes, probabilities, y).scores
+        predicted, n_labelled = np.zeros(p.shape), self._evidence.n_rows
+        predicted[np.arange(len(p)), p.argmax(axis=1)] = 1.0
+        priors, p_value = None, math.nan
+        if n_labelled:
+            before = self._sums / self._sums.sum()  # frequencies in the labelled rows
+            priors, _ = prior_shift.solve_priors(p, before)
+            p_value = prior_shift.prior_shift_test(p, before, priors, n_labelled).p_value
+        accuracy = float(p.max(axis=1).mean())
+        return UnlabelledReport(len(p), accuracy, p.T @ predicted, priors, p_value)
 
     def _count(self, p: Floats, label: Wholes) -> None:
         """Add checked rows to all that is kept."""
@@ -399,15 +411,6 @@ def read_batch(
     return CheckedRows(batch.scores, batch.class_index, known, times, key)
 
 
-def read_unlabelled(classes: Labels | None, probabilities: ArrayLike) -> Floats:
-    """Check rows without labels; the columns are those of the classes, if these are known."""
-    shape = np.shape(probabilities)
-    if classes is None:
-        classes = np.arange(max(2, *shape[1:]))
-    y = np.repeat(classes[:1], shape[0] if shape else 1)  # any labels will do
-    return _check(classes, probabilities, y).scores
-
-
 def check_classes(classes: Labels) -> Labels:
     """Refuse classes that a state cannot hold, before anything is counted."""
     try:
@@ -426,11 +429,8 @@ def _read_times(time: ArrayLike, n_rows: int) -> Floats:
     """Return numbers as they are, and dates as numbers, of UTC if they have no zone."""
     stored = np.asarray(time)
     if stored.shape != (n_rows,):
-        raise errors.ShapeError(
-            f"time has shape {stored.shape}, but probabilities has {n_rows} rows",
-            remedy="pass one number or date for each",
-            argument="time",
-        )
+        problem = f"time has shape {stored.shape}, but probabilities has {n_rows} rows"
+        raise errors.ShapeError(problem, remedy="pass one number or date for each", argument="time")
     try:
         if stored.dtype.kind not in "iuf":
             with warnings.catch_warnings():
@@ -438,11 +438,9 @@ def _read_times(time: ArrayLike, n_rows: int) -> Floats:
                 dates = stored.astype("datetime64[us]")
             stored = np.where(np.isnat(dates), np.nan, dates.astype(np.int64))
     except (TypeError, ValueError) as error:
-        raise errors.DataError(
-            f"time has values that are neither numbers nor dates ({error})",
-            remedy="pass numbers, datetimes, or text such as 2026-01-31T12:00",
-            argument="time",
-        ) from error
+        problem = f"time has values that are neither numbers nor dates ({error})"
+        remedy = "pass numbers, datetimes, or text such as 2026-01-31T12:00"
+        raise errors.DataError(problem, remedy=remedy, argument="time") from error
     if not np.isfinite(stored).all():
         raise errors.NonFiniteError(
             "is missing",

@@ -10,7 +10,6 @@ import numpy as np
 from calibrant import _drawing as style
 from calibrant._atomic_file import replace_file
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._solvers import prior_shift
 
 if TYPE_CHECKING:
     import os
@@ -86,28 +85,13 @@ class UnlabelledReport(Result):
     )
 
     def describe(self) -> dict[str, str]:
-        """Return what to expect of these rows, in words."""
+        """Return the expected accuracy and the test of class frequencies, in words."""
         has_reference = not math.isnan(self.p_value)
         p_value = f"{self.p_value:.3g}" if has_reference else "no labelled rows to compare"
         return {
             "expected accuracy, new rows": f"{self.accuracy:.4f}",
             "p of equal class frequencies": p_value,
         }
-
-
-def report_unlabelled(p: Floats, sums: Floats, n_labelled: int) -> UnlabelledReport:
-    """Report expected accuracy, confusion matrix and class frequencies of checked rows.
-
-    ``sums`` are those of the probabilities of the labelled rows counted so far.
-    """
-    predicted = np.zeros(p.shape)
-    predicted[np.arange(len(p)), p.argmax(axis=1)] = 1.0
-    priors, p_value = None, math.nan
-    if n_labelled:
-        before = sums / sums.sum()
-        priors, _ = prior_shift.solve_priors(p, before)
-        p_value = prior_shift.prior_shift_test(p, before, priors, n_labelled).p_value
-    return UnlabelledReport(len(p), float(p.max(axis=1).mean()), p.T @ predicted, priors, p_value)
 
 
 def write_page(

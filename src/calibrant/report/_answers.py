@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def _read(
     named = None if clusters in (None, TASK) else str(clusters)
     if named is not None:
         more[named] = "--clusters"
-    rows = read_logs(home, [part.file for part in parts], Request(more=more)).read()
+    rows = read_logs(home, Request(more=more), [part.file for part in parts]).read()
     task_of = {str(part.file.relative_to(home)): part.part for part in parts}
     tasks = [task_of[str(file)] for file in rows.column(FILE).tolist()]
     questions = rows.column(QUESTION).tolist()
@@ -100,7 +100,7 @@ def _read(
     answers = replace(_to_answers(rows, model, task), items=items)
     if clusters is None:
         return answers
-    own: Any = tasks if named is None else rows.column(named).astype(str).tolist()
+    own: list[str] = tasks if named is None else rows.column(named).astype(str).tolist()
     return replace(answers, clusters=own)
 
 

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
-from calibrant import errors
+from calibrant import errors, metrics
 from calibrant._calibrators.checks import ScoreSums, sample_of, summarise
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
@@ -28,17 +28,6 @@ from calibrant._predictions import Predictions, read_predictions
 from calibrant._text import p_words
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.decisions import expected_cost, read_costs, value_of_calibration
-from calibrant.metrics import (
-    LogLoss,
-    calibration_segments,
-    calibration_test,
-    class_shares,
-    evaluate,
-    holm,
-    reliability_curve,
-    row_sums,
-    student,
-)
 from calibrant.plots import compute_classwise
 from calibrant.report._results import Comparison, Decisions, Difference, Failure, MethodResult
 from calibrant.report._verdict import DEFAULT, baseline_of
@@ -188,7 +177,6 @@ def compare(
             results=judge.with_differences(results),
             failures=tuple(one for one in tried if isinstance(one, Failure)),
             classes=val.classes,
-            val_counts=np.bincount(val.class_index, minlength=val.n_classes),
             test_counts=np.bincount(test.class_index, minlength=val.n_classes),
             settings={
                 "scores": scores,
@@ -236,7 +224,8 @@ def _read_costs(costs: object, classes: Labels, is_ordered: bool) -> Floats | No
     if matrix.ndim == 3:
         raise errors.ParameterError(
             "costs of a comparison are the same for all rows; pass costs that differ by row "
-            "to calibrant.decisions.value_of_calibration"
+            "to calibrant.decisions.value_of_calibration",
+            argument="costs",
         )
     return matrix
 
@@ -282,7 +271,9 @@ def _calibrators(
             if name != UNCALIBRATED
         }
     if UNCALIBRATED in wanted:
-        raise errors.ParameterError(f"methods has {UNCALIBRATED!r}, which is always compared")
+        raise errors.ParameterError(
+            f"methods has {UNCALIBRATED!r}, which is always compared", argument="methods"
+        )
     baseline = baseline_of(n_classes)
     if baseline not in wanted:
         wanted = {baseline: make_calibrator(baseline), **wanted}
@@ -377,7 +368,7 @@ class Judge:
         seconds = perf_counter() - started
         is_binary, draws, test = after.n_classes == 2, self._n_resamples, None
         if draws > 0:
-            test = calibration_test(
+            test = metrics.calibration_test(
                 after,
                 metric="positive" if is_binary else "classwise",
                 n_bins=self._n_bins,
@@ -389,7 +380,7 @@ class Judge:
             title="as they came" if calibrator is None else type(calibrator).__name__,
             evaluation=self._evaluate(after),
             difference=None,
-            curve=reliability_curve(
+            curve=metrics.reliability_curve(
                 after,
                 n_bins=self._n_bins,
                 strategy="quantile" if is_binary else "uniform",  # those of the verdict's error
@@ -397,7 +388,7 @@ class Judge:
                 random_state=self._seed,
             ),
             test=test,
-            shares=class_shares(after),
+            shares=metrics.class_shares(after),
             mean_confidence=float(np.average(after.rows.max(axis=1), weights=after.weight)),
             classwise=compute_classwise(after, n_worst=0, n_bins=self._n_bins),
             calibrator=calibrator,
@@ -405,7 +396,7 @@ class Judge:
             predict_seconds=0.0 if calibrator is None else seconds,
             warnings=(),
         )
-        self._losses[method] = LogLoss().terms(after)
+        self._losses[method] = metrics.LogLoss().terms(after)
         return result
 
     def with_differences(self, results: Sequence[MethodResult]) -> tuple[MethodResult, ...]:
@@ -436,7 +427,9 @@ class Judge:
             comparison = replace(comparison, by_group=groups)
         if self._features is not None:
             segments = {
-                method: calibration_segments(rows, features=self._features, random_state=self._seed)
+                method: metrics.calibration_segments(
+                    rows, features=self._features, random_state=self._seed
+                )
                 for method, rows in after.items()
             }
             comparison = replace(comparison, segments=segments)
@@ -446,7 +439,7 @@ class Judge:
         return comparison
 
     def _evaluate(self, after: Predictions, groups: Labels | None = None) -> Evaluation:
-        return evaluate(
+        return metrics.evaluate(
             after,
             n_bins=self._n_bins,
             groups=groups,
@@ -513,12 +506,12 @@ def paired_differences(
         low = high = math.nan
         p_value = math.nan if level is None else 1.0  # one row tells nothing
         if level is not None and len(gap) > 1:
-            _, error, n_free = student(row_sums(gap - value, weight))
+            _, error, n_free = metrics.student(metrics.row_sums(gap - value, weight))
             reach = float(stdtrit(n_free, 0.5 + 0.5 * level)) * error if error else 0.0
             low, high = value - reach, value + reach
             # Without a spread, a difference is certain.
             sizes = abs(value) / error if error else math.inf if value else 0.0
             p_value = float(2.0 * stdtr(n_free, -sizes))
         result.append(Difference(value, low, high, p_value, p_value))
-    corrected = holm(np.array([difference.p_value for difference in result])).tolist()
+    corrected = metrics.holm(np.array([difference.p_value for difference in result])).tolist()
     return [replace(difference, p_holm=p) for difference, p in zip(result, corrected, strict=True)]

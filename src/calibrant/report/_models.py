@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -16,17 +16,17 @@ from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant._calibrators.composition import out_of_fold
 from calibrant._result import Estimate, Result, data_frame, doc, result
-from calibrant._text import percent, shorten
+from calibrant._text import align_columns, percent, shorten
 from calibrant.metrics import class_shares, positive_ece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._types import Floats
+    from calibrant._types import Floats, Labels
 
 N_FOLDS = 5
 TRUSTED = 0.95
@@ -36,16 +36,13 @@ N_PSEUDO = 2
 """Right answers, and wrong ones, that are added to those of a model (Agresti and Coull, 1998)."""
 
 ALL_TASKS, MOST_TOLD = "all tasks", 20
-NO_OPTIONS: dict[str, Any] = {"slope": math.nan, "favourite": "", "favour": math.nan, "bias": {}}
-"""What there is to say of options where there are none, or those of several tasks."""
-
 SMALLEST, MIN_PROBABILITY = 1e-300, 1e-12
 """Least probability of an option that is there, and in a loss, as metrics have it."""
 
 
 @dataclass(frozen=True)
 class ModelAnswers:
-    """OneSide of one model to one task.
+    """Answers of one model to one task.
 
     Parameters
     ----------
@@ -79,7 +76,7 @@ class ModelAnswers:
     task: str = ""
     items: ArrayLike | None = None
     clusters: ArrayLike | None = None
-    classes: Any = None
+    classes: Sequence[object] | None = None
     kind: str = "probabilities"
 
 
@@ -143,20 +140,16 @@ class ModelTable(Result):
 
     def sorted_by(self, column: str) -> ModelTable:
         """Return the table in the order of a column, the largest value first; of text, A first."""
-        names = ModelRow.__slots__
-        if column not in names:
-            raise errors.ParameterError(
-                f"column={column!r} is no column of the table; use one of {', '.join(names)}"
-            )
+        gate.check_option("column", column, ModelRow.__slots__)
 
-        def key(row: ModelRow) -> Any:
+        def key(row: ModelRow) -> tuple[str, float]:
             value = getattr(row, column)
+            if isinstance(value, str):
+                return value, 0.0
             value = value.value if isinstance(value, Estimate) else value
-            return value if isinstance(value, str) else -np.nan_to_num(value, nan=-np.inf)
+            return "", -float(np.nan_to_num(value, nan=-np.inf))
 
-        return ModelTable(
-            tuple(sorted(self.rows, key=key)), self.differences, self.confidence_level
-        )
+        return replace(self, rows=tuple(sorted(self.rows, key=key)))
 
     def cells(self) -> list[list[str]]:
         """Return the texts of the table, its head first."""
@@ -186,13 +179,7 @@ class ModelTable(Result):
 
     def __repr__(self) -> str:
         cells = self.cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        n_names = 1 + ("task" in cells[0])
-        lines = []
-        for line in cells:
-            names = map(str.ljust, line[:n_names], widths)
-            numbers = map(str.rjust, line[n_names:], widths[n_names:])
-            lines.append("  ".join([*names, *numbers]).rstrip())
+        lines = align_columns(cells, 1 + ("task" in cells[0]))
         lines.append(
             "\n> after calibration, on rows that it was not fitted to. "
             f"At {percent(TRUSTED, 0)}: questions answered, in %, if so many of the answers given "
@@ -234,7 +221,7 @@ def compare_models(
     Parameters
     ----------
     answers : list of ModelAnswers, or mapping of names to (scores, labels)
-        OneSide of each model to each task.
+        Answers of each model to each task.
     calibrator : Calibrator, optional
         Calibrator that is fitted in five folds; by default ``AutoCalibrator``. Folds are of
         clusters, or of questions if there are fewer than five clusters.
@@ -276,7 +263,8 @@ def compare_models(
         if names.count(name) > 1:
             raise errors.ParameterError(
                 f"answers has two entries of the model {name[0]!r} and the task {name[1]!r}; give "
-                "them names of their own, or put them together"
+                "them names of their own, or put them together",
+                argument="answers",
             )
     calibrator = AutoCalibrator() if calibrator is None else calibrator
     judged: dict[tuple[str, str], BothSides] = {}
@@ -301,6 +289,18 @@ def compare_models(
     return ModelTable(tuple(rows), told, float(confidence_level))
 
 
+class OptionBias(NamedTuple):
+    """What there is to say of options; nothing where there are none, and of several tasks."""
+
+    slope: float
+    favourite: str
+    favour: float
+    bias: dict[str, float]
+
+
+NO_OPTIONS = OptionBias(math.nan, "", math.nan, {})
+
+
 class OneSide(NamedTuple):
     """How sure a model was of each answer, whether it was right, and its loss."""
 
@@ -310,26 +310,30 @@ class OneSide(NamedTuple):
 
 
 class BothSides(NamedTuple):
-    """OneSide of a model to a task before and after calibration."""
+    """Answers of a model to a task before and after calibration."""
 
     before: OneSide
     after: OneSide
-    items: NDArray[Any]
-    clusters: NDArray[Any] | None
+    items: Labels
+    clusters: Labels | None
     bins: Literal["uniform", "quantile"]
 
     @property
-    def by_item(self) -> dict[Any, tuple[float, Any]]:
+    def homes(self) -> Labels:
+        """Cluster of each row; without clusters, questions are drawn one by one."""
+        return self.items if self.clusters is None else self.clusters
+
+    @property
+    def by_item(self) -> dict[object, tuple[float, object]]:
         """Share of right answers to each question, and its cluster."""
-        hits: dict[Any, list[float]] = {}
-        clusters = self.items if self.clusters is None else self.clusters
-        homes = dict(zip(self.items.tolist(), clusters.tolist(), strict=True))
+        hits: dict[object, list[float]] = {}
+        homes = dict(zip(self.items.tolist(), self.homes.tolist(), strict=True))
         for item, hit in zip(self.items.tolist(), self.before.right.tolist(), strict=True):
             hits.setdefault(item, []).append(hit)
         return {item: (float(np.mean(own)), homes[item]) for item, own in hits.items()}
 
 
-def _judge(one: ModelAnswers, calibrator: Calibrator) -> tuple[BothSides, dict[str, Any]]:
+def _judge(one: ModelAnswers, calibrator: Calibrator) -> tuple[BothSides, OptionBias]:
     """Return the answers of a model before and after calibration, and what it favours."""
     is_right = np.ndim(one.scores) == 1 or np.shape(one.scores)[1:] == (1,)
     kind = "positive" if is_right else one.kind
@@ -346,7 +350,7 @@ def _judge(one: ModelAnswers, calibrator: Calibrator) -> tuple[BothSides, dict[s
         clusters = one.clusters
         if clusters is not None:
             clusters = _of_rows(one, "clusters", clusters, batch.n_rows)
-        # OneSide to one question are alike: they share a fold, so that none is judged by another.
+        # Answers to one question are alike: they share a fold, so that none is judged by another.
         codes = np.unique(items if clusters is None else clusters, return_inverse=True)[1]
         if codes.max() + 1 < N_FOLDS:
             codes = np.unique(items, return_inverse=True)[1]
@@ -355,23 +359,24 @@ def _judge(one: ModelAnswers, calibrator: Calibrator) -> tuple[BothSides, dict[s
         after = batch.with_probabilities(out_of_fold(part, batch, folds))
         scaling = TemperatureScaling(classes=batch.classes)
         temperature = scaling.fit(batch, None).temperature_
-    own = NO_OPTIONS | {"slope": 1.0 / temperature}
+    about = NO_OPTIONS._replace(slope=1.0 / temperature)
     if not is_right:
         shares = class_shares(batch.class_index, batch.scores, classes=range(batch.n_classes))
         gaps = (np.asarray(shares.predicted) - np.asarray(shares.observed)).tolist()
         bias = dict(zip(map(str, batch.classes), gaps, strict=True))
         favourite = max(bias, key=bias.__getitem__)
-        own |= {"bias": bias, "favourite": favourite, "favour": bias[favourite]}
+        about = OptionBias(about.slope, favourite, bias[favourite], bias)
     sides = _answers(batch, is_right), _answers(after, is_right)
-    return BothSides(*sides, items, clusters, "quantile" if is_right else "uniform"), own
+    return BothSides(*sides, items, clusters, "quantile" if is_right else "uniform"), about
 
 
-def _of_rows(one: ModelAnswers, name: str, given: ArrayLike | None, n_rows: int) -> NDArray[Any]:
+def _of_rows(one: ModelAnswers, name: str, given: ArrayLike | None, n_rows: int) -> Labels:
     """Return the item or cluster of each row; without items, each row is one."""
     stored = np.arange(n_rows) if given is None else np.asarray(given)
     if stored.shape != (n_rows,):
         raise errors.ShapeError(
-            f"{name} of {one.model} has shape {stored.shape}; pass one for each of {n_rows} answers"
+            f"{name} of {one.model} has shape {stored.shape}; pass one for each of {n_rows} rows",
+            argument=name,
         )
     return stored
 
@@ -379,7 +384,7 @@ def _of_rows(one: ModelAnswers, name: str, given: ArrayLike | None, n_rows: int)
 def _all_tasks(parts: list[tuple[str, BothSides]]) -> BothSides:
     """Return the answers to several tasks as those to one; a question belongs to its task."""
 
-    def names(task: str, values: NDArray[Any]) -> NDArray[Any]:
+    def names(task: str, values: Labels) -> Labels:
         return np.array([f"{task}\n{value}" for value in values.tolist()], dtype=object)
 
     before, after = (
@@ -387,7 +392,7 @@ def _all_tasks(parts: list[tuple[str, BothSides]]) -> BothSides:
         for sides in zip(*((part.before, part.after) for _, part in parts), strict=True)
     )
     has_clusters = any(part.clusters is not None for _, part in parts)
-    clusters = [names(t, p.items if p.clusters is None else p.clusters) for t, p in parts]
+    clusters = [names(task, part.homes) for task, part in parts]
     return BothSides(
         before,
         after,
@@ -397,12 +402,11 @@ def _all_tasks(parts: list[tuple[str, BothSides]]) -> BothSides:
     )
 
 
-def _to_row(model: str, task: str, own: BothSides, level: float, about: dict[str, Any]) -> ModelRow:
+def _to_row(model: str, task: str, own: BothSides, level: float, about: OptionBias) -> ModelRow:
     """Return the row of a model."""
     hits, homes = zip(*own.by_item.values(), strict=True)
     value, low, high = _interval(np.array(hits), level, np.array(homes), [0.0, 1.0] * N_PSEUDO)
-    clusters = own.items if own.clusters is None else own.clusters
-    before, after = own.before, own.after
+    before, after, clusters = own.before, own.after, own.homes
     return ModelRow(
         model=model,
         task=task,
@@ -418,7 +422,10 @@ def _to_row(model: str, task: str, own: BothSides, level: float, about: dict[str
         nll_calibrated=float(after.loss.mean()),
         answered=_answered(before.sure, before.right),
         answered_calibrated=_answered(after.sure, after.right),
-        **about,
+        slope=about.slope,
+        favourite=about.favourite,
+        favour=about.favour,
+        bias=about.bias,
     )
 
 
@@ -447,7 +454,7 @@ def _answered(sure: Floats, right: Floats) -> float:
 def _interval(
     values: Floats,
     level: float,
-    clusters: NDArray[Any],
+    clusters: Labels,
     pseudo: Sequence[float] = (),
 ) -> Estimate:
     """Return the mean and Student's interval, around a mean that has some values more.

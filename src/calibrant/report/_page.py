@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sklearn.base import clone
 
@@ -17,10 +17,10 @@ from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._pages.shell import Markup, render_page
 from calibrant._predictions import usual_column
-from calibrant._text import amount, p_words, percent, printable
+from calibrant._text import SIGNIFICANT, amount, p_words, percent, printable
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
-from calibrant.metrics import METRICS, SIGNIFICANT, headline
+from calibrant.metrics import METRICS, headline
 from calibrant.plots import compute_map, draw_map, draw_reliability, find_lower_end
 from calibrant.report._models import describe
 from calibrant.report._results import with_interval
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from calibrant._calibrators.base import Calibrator
     from calibrant._result import Estimate
     from calibrant.metrics import SegmentTable
     from calibrant.report._models import ModelTable
@@ -230,7 +231,11 @@ def page_of(
         pictures=[reliability_picture(comparison, result, smallest) for result in in_view],
         methods=listed,
         others=others,
-        maps=[map_picture(result, smallest) for result in in_view if result.calibrator is not None],
+        maps=[
+            map_picture(result.method, result.calibrator, smallest)
+            for result in in_view
+            if result.calibrator is not None
+        ],
         warnings=[(result.method, text) for result in in_view for text in result.warnings],
         classes=class_table(comparison),
         segments=[
@@ -289,7 +294,7 @@ def lower_end(comparison: Comparison) -> float:
 
 def reliability_picture(
     comparison: Comparison, result: MethodResult, smallest: float
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Return the diagram of the confidence, or of the positive class of two, and its caption."""
     curve, usual = result.curve, usual_column(comparison.n_classes)
     head = "after " + printable(result.method) if result.calibrator else "before calibration"
@@ -307,17 +312,14 @@ def reliability_picture(
         if weight > 0
     ]
 
-    def draw(ax: Axes) -> None:
-        draw_reliability(curve, ax, notes=None, smallest=smallest)
-
+    draw = partial(draw_reliability, curve, notes=None, smallest=smallest)
     label = f"Reliability diagram of {head}: {words}. {'; '.join(bins)}."
     svg = style.to_svg(draw, SIZE, name=f"diagram of {result.method}", label=label)
     return {"svg": Markup(svg), "head": head[0].upper() + head[1:], "words": words}
 
 
-def map_picture(result: MethodResult, smallest: float) -> dict[str, Any]:
+def map_picture(method: str, calibrator: Calibrator, smallest: float) -> dict[str, str]:
     """Return the calibration map of a method; that of two classes has the axes of its diagrams."""
-    calibrator: Any = result.calibrator
     if isinstance(calibrator, GroupedCalibrator):
         calibrator = calibrator.for_group(None)
     if isinstance(calibrator, FeatureCalibrator):
@@ -327,14 +329,10 @@ def map_picture(result: MethodResult, smallest: float) -> dict[str, Any]:
     if picture.kind == "two classes":  # the class is named in the caption
         curves = (curves[0]._replace(name="map"),)
         picture = replace(picture, x_label="probability before", y_label="probability after")
-    picture = replace(picture, curves=curves)
-
-    def draw(ax: Axes) -> None:
-        draw_map(picture, ax, smallest=smallest)
-
-    label = f"Calibration map of {printable(result.method)}. {picture.note}"
-    svg = style.to_svg(draw, SIZE, name=f"map of {result.method}", label=label)
-    return {"svg": Markup(svg), "head": printable(result.method), "words": picture.note}
+    draw = partial(draw_map, replace(picture, curves=curves), smallest=smallest)
+    label = f"Calibration map of {printable(method)}. {picture.note}"
+    svg = style.to_svg(draw, SIZE, name=f"map of {method}", label=label)
+    return {"svg": Markup(svg), "head": printable(method), "words": picture.note}
 
 
 MOST_MODELS = 30

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _gate as gate
+from calibrant import metrics
 from calibrant._result import Estimate, data_frame, doc, result
 from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._types import Labels, Wholes
     from calibrant.decisions import CalibrationValue, ExpectedCost
-    from calibrant.metrics import (
-        CalibrationTest,
-        ClassShares,
-        Evaluation,
-        GroupTable,
-        Metric,
-        ReliabilityCurve,
-        SegmentTable,
-    )
     from calibrant.plots import ClasswiseSummary
 
 BROKEN = {"predicted/observed": ("predicted", "/observed"), "intercept": ("inter-", "cept")}
@@ -46,13 +38,13 @@ class MethodResult:
 
     method: str = doc("Short name; 'uncalibrated' for the predictions before calibration.")
     title: str = doc("Name of its class.")
-    evaluation: Evaluation = doc("Every metric, with intervals.")
+    evaluation: metrics.Evaluation = doc("Every metric, with intervals.")
     difference: Difference | None = doc("NLL of the method minus that of the baseline.")
-    curve: ReliabilityCurve = doc("Reliability curve of the headline error, with its p-value.")
-    test: CalibrationTest | None = doc(
+    curve: metrics.ReliabilityCurve = doc("Curve of the headline error, with its p-value.")
+    test: metrics.CalibrationTest | None = doc(
         "Test of the positive class of two, or of every class of more; None without resamples."
     )
-    shares: ClassShares = doc("Predicted and observed share of every class.")
+    shares: metrics.ClassShares = doc("Predicted and observed share of every class.")
     mean_confidence: float = doc("Above the accuracy if the predictions are over-confident.")
     classwise: ClasswiseSummary = doc("Errors and shares of all classes.")
     calibrator: Calibrator | None = doc("Fitted calibrator; None before calibration.")
@@ -69,7 +61,7 @@ class MethodResult:
         return f"<MethodResult of {self.method}: NLL {nll:.4f}, {name} {100 * self.error:.2f} %>"
 
     @property
-    def headline(self) -> Metric:
+    def headline(self) -> metrics.Metric:
         """The calibration error that the verdict goes by."""
         return headline(self.evaluation.n_classes)
 
@@ -127,7 +119,7 @@ class Decisions:
     value: CalibrationValue = doc("Cost that calibration saves.")
     costs: dict[str, ExpectedCost] = doc("Expected cost by method.")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain numbers by name."""
         costs = {method: cost.to_dict() for method, cost in self.costs.items()}
         return {"method": self.method, "value": self.value.to_dict(), "costs": costs}
@@ -153,7 +145,7 @@ class Comparison:
 
     Parameters
     ----------
-    results, failures, classes, val_counts, test_counts, settings, sources, versions, warnings
+    results, failures, classes, test_counts, settings, sources, versions, warnings
     created, seconds, by_group, segments, decisions
         The attributes of these names.
 
@@ -170,7 +162,6 @@ class Comparison:
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
     classes: Labels = doc("Label of each column.")
-    val_counts: Wholes = doc("Number of rows of each class in the calibration part.")
     test_counts: Wholes = doc("Number of rows of each class in the test part.")
     settings: dict[str, Any] = doc("Options of the comparison: bins, resamples, seed and so on.")
     sources: dict[str, str] = doc("Names of the sources of the data, such as files.")
@@ -178,10 +169,10 @@ class Comparison:
     warnings: tuple[str, ...] = doc("Warnings about the data.")
     created: str = doc("Date and time of the comparison, UTC.")
     seconds: float = doc("Duration of the comparison.")
-    by_group: dict[str, GroupTable] | None = doc(
+    by_group: dict[str, metrics.GroupTable] | None = doc(
         "Metrics by group of some methods, if groups were given.", default=None
     )
-    segments: dict[str, SegmentTable] | None = doc(
+    segments: dict[str, metrics.SegmentTable] | None = doc(
         "Segments whose predictions are wrong, by method, if features were given.", default=None
     )
     decisions: Decisions | None = doc("What decisions cost, if costs were given.", default=None)
@@ -215,7 +206,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self)}</pre>"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the verdict and all numbers of every method, plain, as the command prints them."""
         methods = [
             {"method": r.method, "fit_seconds": r.fit_seconds, **r.evaluation.to_dict()}

@@ -24,8 +24,10 @@ from calibrant._row_sample import RowSample
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from calibrant._files.chunks import open_tables
-    from calibrant._types import Array, Label, Labels
+    from calibrant._types import Label, Labels
 
 __all__ = ["Chunks", "RowSample", "dask", "open_tables", "spark"]
 __getattr__, _ = attach(
@@ -148,7 +150,7 @@ class Chunks(ABC):
 
 def _count_rows(
     start: Callable[[], RowSample],
-    counts: Array | None,
+    counts: NDArray[np.integer] | None,
     scores: object,
     y: object,
     sample_weight: object = None,
@@ -201,16 +203,18 @@ def located(
     try:
         yield
     except errors.DataError as error:
-        if error.row is None:
-            raise type(error)(f"{place}: {error}") from error
-        row = first_row + error.row
-        name = (columns or {}).get(error.argument)
-        cell = error.place(row)
-        if isinstance(name, str):
-            cell = f"column {name!r}" + ("" if error.column is None else f"[{error.column}]")
-        elif name is not None:
-            cell = "the row" if error.column is None else f"column {name[error.column]!r}"
-        raise type(error)(f"{place}, row {row}: {cell} {error.message}") from error
+        message = f"{place}: {error}"
+        if error.row is not None:
+            row = first_row + error.row
+            name, cell = (columns or {}).get(error.argument), error.place(row)
+            if isinstance(name, str):
+                cell = f"column {name!r}" + ("" if error.column is None else f"[{error.column}]")
+            elif name is not None:
+                cell = "the row" if error.column is None else f"column {name[error.column]!r}"
+            message = f"{place}, row {row}: {cell} {error.message}"
+        located = type(error)(message, argument=error.argument)
+        located.column, located.value = error.column, error.value
+        raise located from error
 
 
 def as_chunks(scores: object, y: object = None, sample_weight: object = None) -> Chunks | None:

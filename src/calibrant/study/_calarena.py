@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 NAME_PREFIX = "calibrant-"
-"""What the names of our methods begin with, among those of others."""
+"""Prefix of the names of our methods among those of others."""
 
 
 class ArenaCalibrator(BaseEstimator):
@@ -77,7 +77,8 @@ class ArenaCalibrator(BaseEstimator):
         if made.scores != "probabilities":
             raise errors.ParameterError(
                 f"calibrator has scores={made.scores!r}, but CalArena gives probabilities; use "
-                "scores='probabilities'"
+                "scores='probabilities'",
+                argument="calibrator",
             )
         made.set_params(classes=np.arange(rows.shape[1]))
         self.calibrator_ = made.fit(rows, y_cal)
@@ -90,7 +91,7 @@ class ArenaCalibrator(BaseEstimator):
 
 
 def _columns(scores: ArrayLike) -> Floats:
-    """One column per class, in float64, where the second of two stands alone."""
+    """Return one column per class, in float64, where the second of two stands alone."""
     rows = np.asarray(scores, dtype=np.float64)
     if rows.ndim > 1 and rows.shape[1:] != (1,):
         return rows
@@ -127,7 +128,7 @@ def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> None
 
 
 def _line(cell: Cell, outcome: Outcome) -> dict[str, object]:
-    """One experiment in their columns; nothing stands where the method failed."""
+    """Return an experiment in the columns of CalArena, empty where the method failed."""
     file, name = cell.file, arena_name(cell.method)
     result: dict[str, float | None] = {}
     if outcome.error is None:
@@ -194,12 +195,7 @@ def _read(path: Path) -> pd.DataFrame:
     return numbers[~numbers.index.duplicated(keep="last")]
 
 
-def win_rates(
-    *directories: str | os.PathLike[str],
-    metric: str = "brier",
-    n_resamples: int = 1000,
-    random_state: int = 0,
-) -> pd.DataFrame:
+def win_rates(*directories: str | os.PathLike[str], metric: str = "brier") -> pd.DataFrame:
     """Compute the win rate of every method, as CalArena does.
 
     A method wins against another in an experiment if it is strictly better there; a tie is a win
@@ -213,17 +209,13 @@ def win_rates(
         files with one name the first counts.
     metric : {"brier", "logloss", "ece-15", "accuracy"}, default="brier"
         Metric to compare.
-    n_resamples : int, default=1000
-        Number of resamples for the intervals. Data sets are resampled if there are 30 or more,
-        otherwise experiments.
-    random_state : int, default=0
-        Seed of the resamples.
 
     Returns
     -------
     rates : DataFrame
         A row for each method, the best first: ``score``, the mean over experiments and other
-        methods; ``lower`` and ``upper``, which 95 % of resamples are between; ``experiments``.
+        methods; ``lower`` and ``upper``, which 95 % of 1,000 resamples are between, of data sets
+        if there are 30 or more, otherwise of experiments; ``experiments``, their number.
 
     Raises
     ------
@@ -253,7 +245,6 @@ def win_rates(
     TS                0.0    0.0    0.0            1
     """
     gate.check_option("metric", metric, METRICS)
-    gate.check_number("n_resamples", n_resamples, low=1, whole=True)
     results: dict[str, pd.DataFrame] = {}
     for directory in directories:
         results = {**read_results(directory), **results}
@@ -261,7 +252,9 @@ def win_rates(
     if len(names) < 2:
         raise ParameterError(
             f"directories={tuple(map(str, directories))} have the methods {names}; pass files of "
-            "at least two"
+            "at least two",
+            argument="directories",
+            value=directories,
         )
     keys = results[names[0]].index
     for name in names[1:]:
@@ -277,9 +270,7 @@ def win_rates(
     groups = keys.get_level_values("dataset")
     if groups.nunique() < ENOUGH_DATASETS:
         groups = np.arange(len(keys))
-    lower, upper = np.percentile(
-        resample_means(wins, groups, n_resamples, random_state), [2.5, 97.5], axis=0
-    )
+    lower, upper = np.percentile(resample_means(wins, groups, 1000), [2.5, 97.5], axis=0)
     result = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
     rates = pd.DataFrame(result, index=pd.Index(names, name="method"))
     return rates.sort_values("score", ascending=False, kind="stable")

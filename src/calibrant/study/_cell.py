@@ -20,10 +20,8 @@ from calibrant import _trial as trial
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._files.align import align
-from calibrant._predictions import metric_of as mean_of
-from calibrant._predictions import read_predictions
 from calibrant._trial import UNCALIBRATED, fit_and_judge
-from calibrant.metrics import METRICS, LogLoss
+from calibrant.metrics import METRICS, LogLoss, Predictions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 N_BINS = 15
 SMALLEST = float(np.finfo(np.float32).tiny)
-"""What a label's probability counts as at least in ``log_loss``."""
+"""Smallest probability of a label in ``log_loss``."""
 
 OTHER_BINS = (10, 25)
 _USED = [own for own in METRICS.values() if own.n_classes is None and not own.is_ordered]
@@ -56,12 +54,12 @@ class Cell(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As in messages and in the name of its record."""
+        """Name in messages, and of its record."""
         return f"{self.file.name}__{self.method}"
 
 
 class Outcome(NamedTuple):
-    """What became of a cell: every metric, with None where the method failed, and warnings.
+    """Result of a cell: every metric, with None where the method failed, and warnings.
 
     Seconds are those of the fit and of the prediction. ``log_loss`` is the NLL without our bound on
     probabilities, as CalArena has it.
@@ -113,23 +111,23 @@ def _prepare(cell: Cell) -> Prepared:
 def _judge(
     calibrator: Calibrator | None, y: object, scores: object, classes: object
 ) -> tuple[dict[str, float], float, float]:
-    """Every metric by name, the log loss of CalArena, and how long the prediction took."""
+    """Return every metric by name, the log loss of CalArena, and the seconds of the prediction."""
     began = perf_counter()
     rows = scores if calibrator is None else calibrator.predict_proba(scores)
     seconds = 0.0 if calibrator is None else perf_counter() - began
-    read = read_predictions(y, rows, None, classes)
+    read, loss = Predictions.read(y, rows, classes=classes), LogLoss(SMALLEST)
     values = {name: metric.compute(read, n_bins) for name, (metric, n_bins) in MEASURED.items()}
-    return values, mean_of(read, LogLoss(SMALLEST)), seconds
+    return values, loss.value(loss.sums(read)), seconds
 
 
 @cache
 def cell_versions() -> str:
-    """Of what computes the cells, as "calibrant 1.0.0; Python 3.11.2; numpy 2.4.0; ..."."""
+    """Return the versions of what computes, "calibrant 1.0.0; Python 3.11.2; numpy 2.4.0; ..."."""
     return "; ".join(f"{name} {number}" for name, number in trial.versions().items())
 
 
 _NO_NAME = re.compile(r'[<>:"/\\|?*%]')
-"""What no system, or not every one, has in the name of a file; groups of HDF5 have a slash."""
+"""Signs that some systems refuse in names of files; groups of HDF5 have a slash."""
 
 
 class Records:
@@ -144,12 +142,12 @@ class Records:
         self.directory = directory
 
     def path(self, cell: Cell) -> Path:
-        """Where the record of a cell is."""
+        """Return the path of the record of a cell."""
         name = _NO_NAME.sub(lambda found: f"%{ord(found[0]):02X}", cell.name)
         return self.directory / f"{name}.json"
 
     def write(self, cell: Cell, outcome: Outcome) -> None:
-        """Keep what became of a cell."""
+        """Write the record of a cell."""
         content = {**_identity(cell), "versions": cell_versions(), **outcome._asdict()}
         with replace_file(self.path(cell)) as file:
             file.write(json.dumps(content, indent=1, allow_nan=False).encode())
@@ -171,7 +169,7 @@ class Records:
 
 
 def _identity(cell: Cell) -> dict[str, object]:
-    """Everything that the numbers depend on, and that must be the same."""
+    """Return what the numbers depend on, which must be the same for a record to count."""
     file = cell.file
     named = {"dataset": file.dataset, "model": file.model, "method": cell.method, "seed": cell.seed}
     return {"format": 1, **named, "file": {"bytes": file.n_bytes, "sha256": file.sha256}}

@@ -37,7 +37,7 @@ KINDS = ("probs", "logits")
 
 @dataclass(frozen=True, slots=True)
 class StudyFile:
-    """What is known of a classifier before its arrays are read.
+    """A classifier whose arrays are not read yet.
 
     Of a npz file its name before the first underscore and after it, of an HDF5 file the names of
     a group and of the one around it; the sizes of the two parts, and the fingerprint of the file.
@@ -57,7 +57,7 @@ class StudyFile:
 
     @property
     def name(self) -> str:
-        """As in messages and in names of records."""
+        """Name in messages and of records."""
         return f"{self.dataset}/{self.model}" if self.is_group else self.path.stem
 
     def kind_for(self, method: str) -> str | None:

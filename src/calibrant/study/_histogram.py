@@ -62,7 +62,7 @@ class MassBins:
         self._middles = self._below[1, :-1] + self._below[1, 1:]  # twice, as they may be halves
 
     def cut(self, *numbers: int) -> tuple[Floats, ...]:
-        """Thresholds, positives and cells of the bins that are not empty.
+        """Return thresholds, positives and cells of the bins that are not empty.
 
         A threshold lies about half-way between the two values that it parts. Of several numbers of
         bins, each begins at the threshold 0.
@@ -76,7 +76,7 @@ class MassBins:
         return thresholds, *(self._below[:, stop] - self._below[:, first])
 
     def _first_values(self, n_bins: int) -> Wholes:
-        """Place of the first value of each bin."""
+        """Return the place of the first value of each bin."""
         twice, n = 2.0 * self._below[1, -1], len(self._values)
         if n_bins > n:  # no more work than there are values
             return starts_of_runs(np.floor(n_bins * self._middles / twice))
@@ -100,7 +100,7 @@ def lay_edges(edges: Floats, problem: BinaryProblem) -> Floats:
 
 
 def sums_by_bin(thresholds: Floats, values: Floats, weight: Floats) -> Floats:
-    """Sum of the weights of the values in each bin."""
+    """Return the sum of the weights of the values in each bin."""
     b = np.maximum(np.searchsorted(thresholds, values, side="right") - 1, 0)
     return np.bincount(b, weight, minlength=len(thresholds)).astype(np.float64)
 
@@ -135,7 +135,7 @@ def solve_histogram(
 
 
 def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
-    """Numbers of bins for a total weight: from its cube root / spread to its cube root * spread.
+    """Return numbers of bins: from the cube root of the weight / spread to cube root * spread.
 
     At least one, and at most one for five rows. Above a million rows there are more such numbers
     than ``MOST_MODELS``: that number is taken, in equal ratios.
@@ -154,7 +154,7 @@ def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
 def beta_prior(
     thresholds: Floats, ends: Floats, prior_weight: float | Floats
 ) -> tuple[Floats, Floats]:
-    """Parameters of each bin's Beta prior, whose mean is the middle of the bin."""
+    """Return the parameters of each bin's Beta prior, whose mean is the middle of the bin."""
     middle = np.clip((thresholds + ends) / 2, SMALLEST_PRIOR, 1.0 - SMALLEST_PRIOR)
     return prior_weight * middle, prior_weight * (1.0 - middle)
 
@@ -162,7 +162,7 @@ def beta_prior(
 def log_marginal_likelihood(
     positives: Floats, cells: Floats, alpha: Floats, beta: Floats
 ) -> Floats:
-    """Log probability of the labels in each bin, with their share integrated out."""
+    """Return the log probability of the labels in each bin, their share integrated out."""
     likelihood: Floats = betaln(positives + alpha, cells - positives + beta) - betaln(alpha, beta)
     return likelihood
 
@@ -281,7 +281,7 @@ class OneVsRestBBQ(OneVsRestCalibrator):
 
 
 def group_classes(batch: SimplexBatch, n_groups: int) -> Wholes:
-    """Group of each class, from 0 for the rarest; at most ``n_groups`` of about equal size.
+    """Return the group of each class, from 0 for the rarest: ``n_groups`` of about equal size.
 
     Classes of one frequency are never parted, and those without a label join the rarest others.
     """
@@ -297,7 +297,7 @@ def group_classes(batch: SimplexBatch, n_groups: int) -> Wholes:
 
 
 def pool_cells(batch: SimplexBatch, columns: Wholes) -> BinaryProblem:
-    """All cells of some columns."""
+    """Return the binary problem of all cells of some columns."""
     cells = np.broadcast_to(batch.weight[:, None], (batch.n_rows, len(columns)))
     positives = np.where(batch.class_index[:, None] == columns, cells, 0.0)
     values = batch.probabilities()[:, columns]

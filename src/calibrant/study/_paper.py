@@ -17,7 +17,7 @@ from calibrant import (
 from calibrant._calibrators.parameters import choice, number
 
 EPSILON = 1e-12
-"""What the smallest probability of an output is raised to.
+"""Lower bound of the probabilities of an output.
 
 The paper adds "a small epsilon" without saying which. This is the one below which the NLL of a
 study does not tell probabilities apart, so that it decides nothing else.

@@ -24,7 +24,7 @@ from calibrant.study._workers import compute
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 SQUARE = frozenset({"ms", "dirichlet", "structured", "auto"})
 """Methods with a parameter for each pair of classes."""
@@ -120,14 +120,17 @@ def run_study(
     cells = [Cell(file, method, int(seed)) for file in files for method in wanted]
     waiting = []
     for cell in cells:
-        result = records.read(cell)
-        if result is None or (retry_failed and result[0].error is not None):
+        known = records.read(cell)
+        if known is None or (retry_failed and known[0].error is not None):
             waiting.append(cell)
     tell = progress or (lambda *_: None)
     n_done = len(cells) - len(waiting)
     tell(n_done, len(cells), "study")
-    outcomes = _outcomes(longest_first(waiting), n_workers)
-    for done, (cell, outcome) in enumerate(outcomes, n_done + 1):
+    waiting = longest_first(waiting)
+    here = ((cell, measure(cell)) for cell in waiting)
+    outcomes = compute(measure, waiting, n_workers) if n_workers else here
+    for done, (cell, result) in enumerate(outcomes, n_done + 1):
+        outcome = result or Outcome(error="its process died twice")
         records.write(cell, outcome)
         if outcome.error is not None:
             log(f"{cell.file.name}: {cell.method} failed: {outcome.error}")
@@ -136,11 +139,13 @@ def run_study(
 
 
 def _check_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
-    """Methods without repetition, the uncalibrated predictions first."""
+    """Return the methods without repetition, the uncalibrated predictions first."""
     if methods is None or methods == "all":
         methods = DEFAULT_METHODS if methods is None else ALL_METHODS
     if isinstance(methods, str):
-        raise errors.ParameterError(f"methods={methods!r} must be a sequence of names")
+        raise errors.ParameterError(
+            f"methods={methods!r} must be a sequence of names", argument="methods", value=methods
+        )
     for method in methods:
         gate.check_option("method", method, (UNCALIBRATED, *all_methods(study=True)))
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
@@ -155,13 +160,6 @@ def longest_first(cells: Iterable[Cell]) -> list[Cell]:
         return numbers * file.n_classes if cell.method in SQUARE else numbers
 
     return sorted(cells, key=lambda cell: (-cost(cell), cell.name))
-
-
-def _outcomes(cells: list[Cell], n_workers: int) -> Iterator[tuple[Cell, Outcome]]:
-    """Compute cells in this process or in others."""
-    here = ((cell, measure(cell)) for cell in cells)
-    for cell, outcome in compute(measure, cells, n_workers) if n_workers else here:
-        yield cell, outcome or Outcome(error="its process died twice")
 
 
 def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:

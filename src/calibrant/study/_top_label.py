@@ -47,7 +47,7 @@ class TopLabels:
 
     @classmethod
     def of(cls, batch: SimplexBatch) -> TopLabels:
-        """Find them."""
+        """Find the predicted classes of a batch."""
         probabilities = batch.probabilities()
         confidence = probabilities.max(axis=1)
         tied = probabilities >= TIED * confidence[:, None]
@@ -57,7 +57,7 @@ class TopLabels:
         """Return the problem "is the predicted class, whichever it is, the label?"."""
         right = self.tied[np.arange(len(self.share)), class_index]
         cells = self.share * self.tied.sum(axis=1)
-        return self._problem(self.confidence, right, self.share, cells)
+        return binary_problem(self.confidence, np.where(right, self.share, 0.0), cells)
 
     def of_class(self, j: int, class_index: Wholes, enough: float = 0.0) -> BinaryProblem | None:
         """Return "is class j the label, where it is predicted?"; None if it seldom or never is."""
@@ -65,11 +65,9 @@ class TopLabels:
         if len(rows) == 0:
             return None
         share = self.share[rows]
-        problem = self._problem(self.confidence[rows], class_index[rows] == j, share, share)
+        positives = np.where(class_index[rows] == j, share, 0.0)
+        problem = binary_problem(self.confidence[rows], positives, share)
         return problem if problem.total >= enough else None
-
-    def _problem(self, values: Floats, right: Bools, share: Floats, cells: Floats) -> BinaryProblem:
-        return binary_problem(values, np.where(right, share, 0.0), cells)
 
 
 def solve_points_histogram(

@@ -1,15 +1,22 @@
-"""``calibrant study`` from outside."""
+"""``calibrant study`` and ``demo`` from outside."""
 
+import io
 import json
+import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
 
 from calibrant._cli.main import run
+from calibrant._cli.studies import COMMANDS
+from calibrant.datasets import naive_bayes
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -78,7 +85,7 @@ def test_signals_keep_finished_cells(home, number):
     with process:
         while not list(home.glob("out/cells/*.json")) and process.poll() is None:
             time.sleep(0.005)
-        signal_group(process.pid, number)
+        os.killpg(process.pid, number)
         err = process.stderr.read().decode()
     assert process.returncode == -number
     assert "Traceback" not in err
@@ -88,7 +95,52 @@ def test_signals_keep_finished_cells(home, number):
     assert not (home / "out" / "study.csv").exists()
 
 
-def signal_group(pid, number):
-    import os
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
 
-    os.killpg(pid, number)
+
+@pytest.fixture(scope="module")
+def printed(demo):
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.chdir(demo)
+        patch.setenv("COLUMNS", "80")
+        assert run(["demo"]) == 0
+    return out.getvalue()
+
+
+def test_it_shows_every_method_and_the_verdict(printed, demo):
+    assert "over-confident by" in printed
+    rows = re.findall(r"^([a-z-]+) +\d\d\.\d\d[ *] ", printed, re.MULTILINE)
+    assert set(rows) >= {"uncalibrated", "na-fir", "scir", "ir-ovr", "ts", "auto"}
+    assert "failed" not in printed
+    assert (demo / "calibrant-demo.html").as_uri() in printed
+    lines = [line for line in printed.splitlines() if not line.startswith("Report:")]
+    assert max(map(len, lines)) <= 80
+
+
+def test_it_ends_with_commands_that_work(printed, demo, monkeypatch, capsys):
+    monkeypatch.chdir(demo)
+    lines = printed.rstrip().splitlines()[-2:]
+    assert [line.strip() for line in lines] == [*COMMANDS]
+    for line, name in zip(lines, ("fit", "apply"), strict=True):
+        words = shlex.split(line)
+        assert run(words[words.index(name) :]) == 0
+        assert line.strip() in (demo / "calibrant-demo.html").read_text()
+    capsys.readouterr()
+    errors = []
+    for name in ("calibrant-demo-test.csv", "calibrated.csv"):
+        assert run(["evaluate", name, "--json", "--resamples", "0"]) == 0
+        errors.append(json.loads(capsys.readouterr().out)["confidence_ece"]["value"])
+    assert errors[0] > 0.1
+    assert errors[1] < 0.02
+
+
+def test_its_files_hold_the_predictions(printed, demo):
+    assert printed
+    scores, y, new_scores, new_y = naive_bayes()
+    for name, p, labels in (("val", scores, y), ("test", new_scores, new_y)):
+        table = np.loadtxt(demo / f"calibrant-demo-{name}.csv", delimiter=",", skiprows=1)
+        assert np.array_equal(table[:, :-1], p)
+        assert np.array_equal(table[:, -1], labels)
