@@ -43,9 +43,7 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
-FEWEST_ROWS = 100
-ROWS_PER_PARAMETER = 5
-"""A fit warns below max(FEWEST_ROWS, ROWS_PER_PARAMETER * number of parameters) rows."""
+FEWEST_ROWS, ROWS_PER_PARAMETER = 100, 5  # below the larger of both a fit warns
 
 
 class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):

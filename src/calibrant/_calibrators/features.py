@@ -32,8 +32,8 @@ LEARNERS: dict[str, Boosting | Ridge] = {
 """Learners of the pool. Others, of other sizes, gained less than two tenths of a per cent more on
 validation parts of 38 data sets (docs/evidence/features.md)."""
 
+# Of fewer rows in all and than that of each input, the loose linear map learns what is chance.
 FEW_ROWS, ROWS_OF_AN_INPUT = 250, 5
-"""Of fewer rows in all and than that of each input, the loose linear map learns what is chance."""
 
 
 class FeatureCalibrator(AroundWithColumns):

@@ -27,18 +27,12 @@ if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap
     from calibrant._solvers.report import SolverReport
 
+# Penalties that are tried on what a group changes, as factors of structured scaling's, and
+# pseudo-observations that hold it to the fit of all; chosen on validation parts and simulations.
 STRENGTHS, PSEUDO_ROWS = (1.0, 4.0, 16.0, 64.0), 100.0
-"""Penalties that are tried on what a group changes, as factors of structured scaling's, and
-pseudo-observations that hold it to the fit of all; chosen on validation parts and simulations."""
-
-UNCHANGED = TemperatureMap(1.0, LOG_OF_ZERO)
-"""Where the change of a group starts, and what it is drawn to."""
-
-FEWEST_ROWS = 10
-"""Groups of a smaller weight have the fit of all."""
-
-LEAST_WEIGHT = 1e-3
-"""Smaller weights of a group's parts are not worth their time."""
+UNCHANGED = TemperatureMap(1.0, LOG_OF_ZERO)  # where the change of a group starts, and is drawn to
+FEWEST_ROWS = 10  # groups of a smaller weight have the fit of all
+LEAST_WEIGHT = 1e-3  # smaller weights of a group's parts are not worth their time
 
 
 class GroupedCalibrator(AroundWithColumns):

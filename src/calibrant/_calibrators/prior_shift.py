@@ -28,8 +28,7 @@ from calibrant._types import Floats, Label, Labels, Wholes
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
 
-BY_CLASS = ("from_priors", "to_priors")
-"""Parameters that are a number for each class."""
+BY_CLASS = ("from_priors", "to_priors")  # parameters that are a number for each class
 
 
 class PriorShift(Calibrator):
