@@ -153,10 +153,6 @@ class CalibratedClassifier(
             Passed to the estimator. ``groups``, the group of each row, goes to a ``cv`` that splits
             by them, such as ``GroupKFold()``, and to the calibrator. With metadata routing, all go
             to whoever requests them.
-
-        Returns
-        -------
-        self : object
         """
         calibrator = self._find_calibrator()
         estimator = self._get_estimator()
@@ -301,10 +297,6 @@ class CalibratedClassifier(
             Whatever the estimator takes.
         **params : dict
             ``groups`` of the rows, for a calibrator that takes them.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
         """
         return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 

@@ -151,10 +151,6 @@ class FeatureCalibrator(AroundWithColumns):
             be left as they are.
         groups : array-like of shape (n_rows,), optional
             Image, document or patient that each row belongs to, which is held out whole.
-
-        Returns
-        -------
-        self : object
         """
         return self._fit_beside(scores, y, sample_weight, features, groups)
 
@@ -217,10 +213,6 @@ class FeatureCalibrator(AroundWithColumns):
             Predictions of the same kind as at ``fit``.
         features : array-like or data frame of shape (n_rows, n_features)
             Features of the same rows; a data frame may have its columns in any order, and others.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
         """
         return self._predict_proba(scores, features)
 

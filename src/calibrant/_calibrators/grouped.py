@@ -124,10 +124,6 @@ class GroupedCalibrator(AroundWithColumns):
             As in every calibrator; arrays in memory.
         groups : array-like of shape (n_rows,)
             Group of each row: text, whole numbers or booleans, without missing values.
-
-        Returns
-        -------
-        self : object
         """
         return self._fit_beside(scores, y, sample_weight, groups)
 
@@ -222,10 +218,6 @@ class GroupedCalibrator(AroundWithColumns):
             Predictions of the same kind as at ``fit``.
         groups : array-like of shape (n_rows,)
             Group of each row; groups not seen at ``fit`` get the fit to all rows.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
         """
         return self._predict_proba(scores, groups)
 
