@@ -240,12 +240,8 @@ class CalibratedClassifier(
             del fit_params["groups"]
         takes_weights = "sample_weight" in signature(estimator.fit).parameters
         if sample_weight is not None and not takes_weights:
-            notices.warn(
-                CalibrantWarning(
-                    f"{type(estimator).__name__} does not take sample_weight; the weights are used "
-                    "for the calibration only"
-                )
-            )
+            message = f"{type(estimator).__name__} does not take sample_weight; the weights are "
+            notices.warn(CalibrantWarning(f"{message}used for the calibration only"))
         if sample_weight is not None and takes_weights:
             fit_params = fit_params | {"sample_weight": sample_weight}
         parts = {"estimator": Bunch(fit=fit_params), "calibrator": Bunch(fit=own)}
