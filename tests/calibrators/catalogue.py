@@ -17,7 +17,7 @@ quiet = [
 ELSEWHERE = (calibrant.FeatureCalibrator, calibrant.GroupedCalibrator, calibrant.MaskedCalibrator)
 CALIBRATORS = [c for c in every_method().values() if c not in ELSEWHERE]
 
-# What these promise depends on parameters, with which they do here; ``test_properties`` measures it.
+# What these promise depends on parameters, with which they do here; ``test_properties`` asks.
 KEEPS_ORDER_HERE = {"Mixture", "PriorShift"}
 SAME_HERE = {"Mixture", "PriorShift", "SharedClasswise", "TopLabelHistogram", "TopLabelIsotonic"}
 ORDER_PRESERVING = [c for c in CALIBRATORS if c.keeps_order or c.__name__ in KEEPS_ORDER_HERE]
