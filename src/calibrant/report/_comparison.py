@@ -335,8 +335,8 @@ def _try(
         return calibrator, fit, (name,)
 
     done = fit_and_judge(prepare, judge.judge)
-    if done.found is not None:
-        return replace(done.found, fit_seconds=done.fit_seconds, warnings=done.warnings)
+    if done.result is not None:
+        return replace(done.result, fit_seconds=done.fit_seconds, warnings=done.warnings)
     if calibrator is None:
         raise done.error or RuntimeError
     kind = type(done.error).__name__
