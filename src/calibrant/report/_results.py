@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import _gate as gate
 from calibrant import metrics
-from calibrant._result import Estimate, data_frame, doc, result
+from calibrant._result import Estimate, Result, columns_of, data_frame, doc, result
 from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
@@ -112,17 +112,12 @@ class Difference:
 
 
 @result()
-class Decisions:
+class Decisions(Result):
     """What decisions cost, before calibration and after."""
 
     method: str = doc("Method after calibration, that of the verdict.")
     value: CalibrationValue = doc("Cost that calibration saves.")
     costs: dict[str, ExpectedCost] = doc("Expected cost by method.")
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain numbers by name."""
-        costs = {method: cost.to_dict() for method, cost in self.costs.items()}
-        return {"method": self.method, "value": self.value.to_dict(), "costs": costs}
 
     def describe(self) -> list[str]:
         """Describe the saving and the costs, a sentence each."""
@@ -319,8 +314,7 @@ def _record(result: MethodResult) -> dict[str, object]:
     record: dict[str, object] = {"method": result.method, "class": result.title}
     binary = result.evaluation.binary
     estimates = result.evaluation.estimates() | ({} if binary is None else binary.estimates())
-    for name, estimate in estimates.items():
-        record |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    record |= columns_of(estimates)
     record |= {f"{name}_p_value": p for name, p in result.p_values.items()}
     gap = result.difference
     record["nll_difference"] = 0.0 if gap is None else gap.value
