@@ -30,7 +30,7 @@ from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.decisions import expected_cost, read_costs, value_of_calibration
 from calibrant.plots import compute_classwise
 from calibrant.report._results import Comparison, Decisions, Difference, Failure, MethodResult
-from calibrant.report._verdict import DEFAULT, baseline_of
+from calibrant.report._verdict import DEFAULT, baseline_of, reach_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
     from calibrant._types import Array, Floats, Labels, ScoresKind
-    from calibrant.metrics import Evaluation, Seed
+    from calibrant.metrics import Evaluation, GroupTable, Seed, SegmentTable
 
     Part = tuple[ArrayLike, ArrayLike, ArrayLike | None]
     """Scores, labels and weights."""
@@ -171,32 +171,40 @@ def compare(
         for done, (name, calibrator) in enumerate(compared.items()):
             tell(done, len(compared), name)
             tried.append(_try(name, calibrator, val, judge, fit_groups, fit_features))
-        results = [one for one in tried if isinstance(one, MethodResult)]
         tell(len(compared), len(compared), "")
-        comparison = Comparison(
-            results=judge.with_differences(results),
-            failures=tuple(one for one in tried if isinstance(one, Failure)),
-            classes=val.classes,
-            test_counts=np.bincount(test.class_index, minlength=val.n_classes),
-            settings={
-                "scores": scores,
-                "normalize": normalize,
-                "n_bins": int(n_bins),
-                "n_resamples": int(n_resamples),
-                "confidence_level": float(confidence_level),
-                "random_state": random_state,
-                "weights": sample_weight_val is not None or sample_weight_test is not None,
-                "n_val": val.n_rows,
-                "n_test": test.n_rows,
-            },
-            sources={str(key): str(value) for key, value in (sources or {}).items()},
-            versions=versions(),
-            warnings=(*warned, *_tell_of_shift(val, test)),
-            created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
-            seconds=0.0,
-        )
-        comparison = judge.with_details(comparison, table)
-    return replace(comparison, seconds=perf_counter() - started)
+        results = judge.with_differences([one for one in tried if isinstance(one, MethodResult)])
+        warned = (*warned, *_tell_of_shift(val, test))
+        verdict = reach_verdict(results, warned, test.n_rows, n_resamples, confidence_level)
+        names = (UNCALIBRATED, verdict.applied)
+        shown = {r.method: judge.predict(r.calibrator) for r in results if r.method in names}
+        by_group, segments = judge.by_group(shown), judge.segments(shown)
+        decisions = None if table is None else judge_decisions(shown, table, confidence_level)
+    return Comparison(
+        results=results,
+        verdict=verdict,
+        failures=tuple(one for one in tried if isinstance(one, Failure)),
+        classes=val.classes,
+        test_counts=np.bincount(test.class_index, minlength=val.n_classes),
+        settings={
+            "scores": scores,
+            "normalize": normalize,
+            "n_bins": int(n_bins),
+            "n_resamples": int(n_resamples),
+            "confidence_level": float(confidence_level),
+            "random_state": random_state,
+            "weights": sample_weight_val is not None or sample_weight_test is not None,
+            "n_val": val.n_rows,
+            "n_test": test.n_rows,
+        },
+        sources={str(key): str(value) for key, value in (sources or {}).items()},
+        versions=versions(),
+        warnings=warned,
+        created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
+        seconds=perf_counter() - started,
+        by_group=by_group,
+        segments=segments,
+        decisions=decisions,
+    )
 
 
 def _tell_of_shift(val: gate.SimplexBatch, test: gate.SimplexBatch) -> list[str]:
@@ -360,7 +368,7 @@ class Judge:
     def judge(self, calibrator: Calibrator | None, method: str) -> MethodResult:
         """Judge a fitted calibrator, or the predictions as they came."""
         started = perf_counter()
-        after = self._predict(calibrator)
+        after = self.predict(calibrator)
         seconds = perf_counter() - started
         is_binary, draws, test = after.n_classes == 2, self.n_resamples, None
         if draws > 0:
@@ -409,30 +417,19 @@ class Judge:
             for result in results
         )
 
-    def with_details(self, comparison: Comparison, costs: ArrayLike | None) -> Comparison:
-        """Add groups, segments and decisions, before calibration and with the method applied."""
-        names = (UNCALIBRATED, comparison.verdict.applied)
-        after = {
-            result.method: self._predict(result.calibrator)
-            for result in comparison.results
-            if result.method in names
-        }
-        if self.groups is not None:
-            judged = {method: self._evaluate(rows, self.groups) for method, rows in after.items()}
-            groups = {name: each.by_group for name, each in judged.items() if each.by_group}
-            comparison = replace(comparison, by_group=groups)
-        if self.features is not None:
-            segments = {
-                method: metrics.calibration_segments(
-                    rows, features=self.features, random_state=self.random_state
-                )
-                for method, rows in after.items()
-            }
-            comparison = replace(comparison, segments=segments)
-        if costs is not None:
-            decisions = judge_decisions(after, costs, self.confidence_level)
-            comparison = replace(comparison, decisions=decisions)
-        return comparison
+    def by_group(self, shown: Mapping[str, Predictions]) -> dict[str, GroupTable] | None:
+        """Judge each group of rows, by method, if groups were given."""
+        if self.groups is None:
+            return None
+        tables = {name: self._evaluate(rows, self.groups).by_group for name, rows in shown.items()}
+        return {name: table for name, table in tables.items() if table is not None}
+
+    def segments(self, shown: Mapping[str, Predictions]) -> dict[str, SegmentTable] | None:
+        """Find segments whose predictions are wrong, by method, if features were given."""
+        if self.features is None:
+            return None
+        find = partial(metrics.calibration_segments, random_state=self.random_state)
+        return {name: find(rows, features=self.features) for name, rows in shown.items()}
 
     def _evaluate(self, after: Predictions, groups: Labels | None = None) -> Evaluation:
         return metrics.evaluate(
@@ -451,7 +448,8 @@ class Judge:
         level = self.confidence_level if self.n_resamples else None
         return dict(zip(others, paired_differences(gaps, self.test.weight, level), strict=True))
 
-    def _predict(self, calibrator: Calibrator | None) -> Predictions:
+    def predict(self, calibrator: Calibrator | None) -> Predictions:
+        """Return the predictions for the test part, as they came without a calibrator."""
         test = self.test
         if calibrator is None:
             rows = test.probabilities()

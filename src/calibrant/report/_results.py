@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _gate as gate
@@ -12,7 +11,7 @@ from calibrant._result import Estimate, Result, columns_of, data_frame, doc, res
 from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
-from calibrant.report._verdict import Verdict, baseline_of, reach_verdict
+from calibrant.report._verdict import Verdict, baseline_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +139,7 @@ class Comparison:
 
     Parameters
     ----------
-    results, failures, classes, test_counts, settings, sources, versions, warnings
+    results, verdict, failures, classes, test_counts, settings, sources, versions, warnings
     created, seconds, by_group, segments, decisions
         The attributes of these names.
 
@@ -155,6 +154,7 @@ class Comparison:
     """
 
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
+    verdict: Verdict = doc("Method to use, and why.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
     classes: Labels = doc("Label of each column.")
     test_counts: Wholes = doc("Number of rows of each class in the test part.")
@@ -171,10 +171,6 @@ class Comparison:
         "Segments whose predictions are wrong, by method, if features were given.", default=None
     )
     decisions: Decisions | None = doc("What decisions cost, if costs were given.", default=None)
-    verdict: Verdict = field(init=False, metadata={"doc": "Method to use, and why."})
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "verdict", reach_verdict(self))
 
     def __repr__(self) -> str:
         best = self.best_texts()
