@@ -83,7 +83,7 @@ class Estimate(NamedTuple):
     high: float = math.nan
 
 
-def columns_of(estimates: Mapping[str, Estimate]) -> dict[str, object]:
+def with_ends(estimates: Mapping[str, Estimate]) -> dict[str, object]:
     """Return estimates as columns of a table: name, name_low and name_high."""
     result: dict[str, object] = {}
     for name, (value, low, high) in estimates.items():

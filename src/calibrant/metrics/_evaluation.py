@@ -13,7 +13,7 @@ from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._predictions import Predictions, Statistic, source_of, usual_column
-from calibrant._result import Estimate, Result, columns_of, doc, result
+from calibrant._result import Estimate, Result, doc, result, with_ends
 from calibrant._text import SIGNIFICANT, align_columns
 from calibrant.metrics import _intervals as means
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
@@ -68,7 +68,7 @@ class GroupMetrics:
         return {
             "group": self.group,
             "n_rows": self.n_rows,
-            **columns_of(self.estimates),
+            **with_ends(self.estimates),
             "p_value": self.p_value,
             "adjusted_p_value": self.adjusted_p_value,
             "excess": self.excess,

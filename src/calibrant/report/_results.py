@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import _gate as gate
 from calibrant import metrics
-from calibrant._result import Estimate, Result, columns_of, data_frame, doc, result
+from calibrant._result import Estimate, Result, data_frame, doc, result, with_ends
 from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
@@ -310,7 +310,7 @@ def _record(result: MethodResult) -> dict[str, object]:
     record: dict[str, object] = {"method": result.method, "class": result.title}
     binary = result.evaluation.binary
     estimates = result.evaluation.estimates() | ({} if binary is None else binary.estimates())
-    record |= columns_of(estimates)
+    record |= with_ends(estimates)
     record |= {f"{name}_p_value": p for name, p in result.p_values.items()}
     gap = result.difference
     record["nll_difference"] = 0.0 if gap is None else gap.value
