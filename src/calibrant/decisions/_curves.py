@@ -22,6 +22,8 @@ from calibrant.decisions._costs import read_in_memory, read_with_costs
 from calibrant.metrics import check_level, standard_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
 
     from calibrant._predictions import Predictions
@@ -375,7 +377,8 @@ def threshold_for(
     rows = replace(rows, weight=np.ones(rows.n_rows))
     values, weight, hits = distinct_above(rows, column)
     share = np.append(weight / weight[-1], 0.0)  # place -1 is none
-    find, reached = _for_accuracy, hits / weight
+    find: Callable[[Floats, Floats, float, float], int] = _for_accuracy
+    reached = hits / weight
     if target == "recall":
         find, reached = _for_recall, hits / (hits[-1] or 1.0)
     elif target == "capacity":

@@ -232,8 +232,8 @@ def rows_of(
     shape, known = np.shape(y_proba), None if classes is None else np.asarray(classes)
     n_columns = shape[1] if len(shape) == 2 else 1
     if known is not None and len(known) != max(2, n_columns):
-        names = errors.some_in_words(known)
-        problem = f"y_proba has shape {shape} but there are {len(known)} classes, {names}"
+        shown = errors.some_in_words(known)
+        problem = f"y_proba has shape {shape} but there are {len(known)} classes, {shown}"
         raise errors.ShapeError(problem, remedy="pass one column for each", argument="y_proba")
     if y_true is None:
         if known is None:
