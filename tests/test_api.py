@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-import calibrant
 from test_architecture import ROOT, SOURCE
 
 _spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "write_reference.py")
@@ -131,7 +130,3 @@ def test_the_number_of_names_is_counted():
     found = [module for module, _ in NAMES if module != "calibrant.errors"]
     assert len([module for module in found if module not in uses]) <= 120
     assert len([module for module in found if module in uses]) <= 15
-
-
-def test_modules_are_there_without_being_imported():
-    assert calibrant.metrics.accuracy([0, 1], [[0.9, 0.1], [0.2, 0.8]]) == 1.0

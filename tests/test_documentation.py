@@ -13,7 +13,7 @@ import dask.array
 import numpy as np
 import pytest
 
-from calibrant import FlattenedIsotonic, NormalizationAwareIsotonic, __version__
+from calibrant import FlattenedIsotonic, NormalizationAwareIsotonic
 from calibrant.datasets import simulated_scores
 from test_architecture import LAYERS, ROOT, SOURCE
 
@@ -104,10 +104,6 @@ def test_scripts_import_what_exists():
     assert len(ours) > 30
     for name in ours:
         find(name)
-
-
-def test_the_version_is_one():
-    assert PROJECT["project"]["version"] == __version__
 
 
 def test_what_builds_the_package_is_one():

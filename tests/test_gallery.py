@@ -14,10 +14,6 @@ SCRIPTS = sorted((ROOT / "docs" / "gallery").glob("*.py"))
 IDS = [path.stem for path in SCRIPTS]
 
 
-def test_there_are_eleven():
-    assert len(SCRIPTS) == 11
-
-
 @pytest.mark.parametrize("path", SCRIPTS, ids=IDS)
 def test_names_are_public(path):
     tree = ast.parse(path.read_text("utf-8"))

@@ -1,26 +1,20 @@
 """Beside other packages: cells, limits and files; of the packages only scikit-learn is there."""
 
-import csv
 import json
 from argparse import Namespace
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
-from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.scripts import importing
-from calibrant.study._files import look_at
-from conftest import methods_alone, simulate
-from test_architecture import ROOT
+from conftest import methods_alone
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 pytest.importorskip("resource", reason="not on Windows")
 
 with importing() as load:
-    names = "defaults growth peers_install measure our_methods peers peer_methods peers_worker"
-    defaults, growth, install, measure, ours, peers, theirs, worker = map(load, names.split())
-    tried, workers = load("peers_quality"), load("workers")
+    names = "defaults growth peers_install our_methods peers peer_methods peers_worker"
+    defaults, growth, install, ours, peers, theirs, worker = map(load, names.split())
     SIDES = {name: worker.Side(module) for name, module in peers.MODULES.items()}
 
 INSTALLED = {"scikit-learn": {"version": "1"}, "betacal": {"error": "ERROR: no wheel"}}
@@ -70,24 +64,6 @@ def test_pairs_become_cells_that_are_not_measured_again(both, tmp_path, capsys):
     assert 3 * brier["values"]["ours"] == pytest.approx(brier["values"]["theirs"], rel=1e-9)
 
 
-def test_quality_is_a_table_that_can_be_resumed(tmp_path, capsys):
-    out, (file,) = tmp_path / "quality.csv", (ROOT / "tests" / "data").glob("hpc_*.npz")
-    one = {"calibrant": InThisProcess(SIDES["ours"]), "peers": InThisProcess(SIDES["theirs"])}
-    methods = [("none", "uncalibrated"), ("calibrant", "ts"), ("scikit-learn", "temperature")]
-    cells = [look_at(file)], [*methods, ("betacal", "BetaCalibration")]
-    tried.fill(tried.Table(out), *cells, one, INSTALLED, asked())
-    with out.open(newline="") as text:
-        lines = {(line["package"], line["method"]): line for line in csv.DictReader(text)}
-    assert list(lines["none", "uncalibrated"]) == list(tried.COLUMNS)
-    nll = {key: float(line["nll"]) for key, line in lines.items() if line["nll"]}
-    assert nll["calibrant", "ts"] == pytest.approx(nll["scikit-learn", "temperature"], rel=0.01)
-    assert nll["calibrant", "ts"] < nll["none", "uncalibrated"]
-    assert lines["betacal", "BetaCalibration"]["error"] == "not installed"
-    assert len(capsys.readouterr().out.splitlines()) == 4
-    tried.fill(tried.Table(out), *cells, one, INSTALLED, asked())
-    assert capsys.readouterr().out == ""
-
-
 def test_a_side_that_fails_is_told_beside_the_other(both):
     for failure, text in (
         (peers.TooLong(), "> 5 s"),
@@ -111,15 +87,6 @@ def test_every_method_of_ours_and_every_pair_is_there():
     assert packages == {*install.CALLS} - {"torch"}
     for name in ("torch", "netcal", "probmetrics", "torchmetrics"):  # which may pull it
         assert all("torch==2.13.0" in call for call in install.CALLS[name])
-
-
-def test_the_wrapper_of_scikit_learn_is_one_vs_rest_isotonic_regression():
-    p, y = simulate(300, 3)
-    one = theirs.make("scikit-learn", "isotonic", 3)
-    one.fit(p, y)
-    clipped = IsotonicRegression(out_of_bounds="clip")
-    rows = np.stack([clipped.fit(q, y == j).predict(q) for j, q in enumerate(p.T)], axis=1)
-    np.testing.assert_allclose(one.predict(p), rows / rows.sum(axis=1, keepdims=True), rtol=1e-9)
 
 
 def test_growth_stops_at_the_first_size_that_takes_too_long(monkeypatch):

@@ -134,14 +134,6 @@ def fill(cells, n_classes, column):
     return rows
 
 
-def _curve_thresholds(curve):
-    if isinstance(curve, maps.AveragedHistogram):
-        curve = curve.histogram
-    if isinstance(curve, maps.Histogram):
-        return curve.thresholds
-    return curve.x if isinstance(curve, maps.PiecewiseLinear) else np.zeros(0)
-
-
 def cumulative_rows(step_function, n_classes, most):
     """Rows whose sums of the largest cells are at thresholds of the rank; of 30 ranks if many."""
     rows = []
@@ -172,7 +164,8 @@ def rows_at_thresholds(calibrator, most=200):
         curves = getattr(found, "curves", ())
     rows = [np.full((1, n_classes), 1 / n_classes)]
     for i in some(range(len(curves)), 8):
-        cells = some(around(_curve_thresholds(curves[i])), most)
+        pieces = getattr(curves[i], "pieces", None)
+        cells = some(around(pieces.starts if pieces else []), most)
         for column in {i, (i + 1) % n_classes}:
             rows.append(fill(cells, n_classes, column))  # noqa: PERF401
     return np.concatenate(rows)

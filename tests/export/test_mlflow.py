@@ -1,6 +1,5 @@
 """Calibrators as MLflow models: what is served, what is in the directory, what is refused."""
 
-import json
 import os
 import re
 import warnings
@@ -28,7 +27,6 @@ with warnings.catch_warnings():
 
 import pandas as pd
 from mlflow.models import Model, ModelSignature
-from mlflow.pyfunc import scoring_server
 from mlflow.types import Schema, TensorSpec
 
 from calibrant.export import mlflow as flavor
@@ -97,21 +95,6 @@ def test_columns_that_are_no_classes_are_refused(named, numbered):
             named.predict(FRAME.set_axis(columns, axis=1))
     with pytest.raises(mlflow.MlflowException, match="probabilities"):  # no vector: without order
         numbered.predict(FRAME.set_axis([2, 0, 1], axis=1))
-
-
-def test_it_is_served(numbered, named):
-    def answer(model, asked):
-        schema = model.metadata.get_input_schema()
-        response = scoring_server.invocations(json.dumps(asked), "application/json", model, schema)
-        return json.loads(response.response)["predictions"]
-
-    rows = SCORES[:3].tolist()
-    np.testing.assert_array_equal(answer(numbered, {"inputs": rows}), EXPECTED[:3])
-    by_name = {"inputs": {"probabilities": rows}, "params": {"method": "predict"}}
-    assert answer(numbered, by_name) == NUMBERED.predict(SCORES[:3]).tolist()
-    backwards = {"columns": ["emu", "dog", "cat"], "data": SCORES[:3, ::-1].tolist()}
-    found = answer(named, {"dataframe_split": backwards})
-    assert found == [dict(zip(NAMES.tolist(), row, strict=True)) for row in EXPECTED[:3].tolist()]
 
 
 def test_the_directory_holds_a_model_file_and_no_pickle(saved):

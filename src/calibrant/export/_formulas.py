@@ -352,29 +352,22 @@ def write_log_softmax(ops: Operations[V], logits: V) -> V:
 # Maps
 
 
+NO_FORMULA: dict[type[CalibrationMap], str] = {
+    GroupedMap: "a graph cannot choose a map by the group of a row; export the calibrator of each "
+    "group, for_group(name), and for_group(None) for all other rows",
+    FeatureMap: "FeatureCalibrator reads features, which a graph of scores does not have; export "
+    "calibrator_, the calibrator of the scores alone, or predict with the model file",
+}
+"""Why a map cannot be exported, and what to do instead."""
+
+
 @singledispatch
 def write_map(map_: CalibrationMap, ops: Operations[V], rows: V) -> V:  # noqa: ARG001
     """Write down the probabilities that a map makes of checked rows, before any floor."""
-    raise errors.ExportError(
+    message = (
         f"{type(map_).__name__} cannot be exported: it has no formula; export a calibrator of "
-        "this package"
     )
-
-
-@write_map.register
-def _(map_: GroupedMap, ops: Operations[V], rows: V) -> V:  # noqa: ARG001
-    raise errors.ExportError(
-        f"a graph cannot choose one of {len(map_.stages) - 1} maps by the group of a row; export "
-        "the calibrator of each group, for_group(name), and for_group(None) for all other rows"
-    )
-
-
-@write_map.register
-def _(map_: FeatureMap, ops: Operations[V], rows: V) -> V:  # noqa: ARG001
-    raise errors.ExportError(
-        "FeatureCalibrator reads features, which a graph of scores does not have; export "
-        "calibrator_, the calibrator of the scores alone, or predict with the model file"
-    )
+    raise errors.ExportError(NO_FORMULA.get(type(map_), f"{message}this package"))
 
 
 def write_lift(ops: Operations[V], rows: V, floor: float, *, sums_to_one: bool) -> V:

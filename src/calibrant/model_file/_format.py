@@ -77,9 +77,9 @@ def pack(
         table.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset})
         data.append(stored.reshape(-1).view(np.uint8).data)
         offset += stored.nbytes
-    text = encode(
-        {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
-    )
+    # Compact ASCII with sorted keys: equal values give equal bytes.
+    full = {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
+    text = json.dumps(full, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     text += b" " * (-(_PREFIX.size + len(text)) % 8)
     long = f"the header would have {len(text)} bytes, {MAX_HEADER} at most: shorten class labels"
     require(len(text) <= MAX_HEADER, long, "savable")
@@ -176,12 +176,6 @@ def _views(table: Sequence[object], data: memoryview) -> dict[str, Array]:
         arrays[name] = view.astype(view.dtype.newbyteorder("="), copy=False)
     require(end == len(data), f"{len(data) - end} bytes belong to no array", "arrays")
     return arrays
-
-
-def encode(value: object) -> bytes:
-    """Return compact ASCII JSON with sorted keys: equal values give equal bytes."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
 
 
 def decode(data: bytes) -> dict[str, object]:
