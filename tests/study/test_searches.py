@@ -142,11 +142,7 @@ def test_loss_and_gradient_are_those_of_the_likelihood(likelihood):
     assert (up - down) / 2e-5 == pytest.approx(gradient @ direction, rel=1e-5)
 
 
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=8),
-    st.integers(1, 30),
-    st.integers(1, 10),
-)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.integers(1, 30), st.integers(1, 10))
 def test_split_blocks_refine_into_parts_not_below_the_threshold(sizes, min_blocks, threshold):
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     split = split_blocks(first, np.ones(sum(sizes)), min_blocks, threshold)

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibrant._gate import (
-    MOST_CLASSES_CROSSED,
-    check_number,
-    is_single_column,
-    tells_positive,
-)
+from calibrant._gate import MOST_CLASSES_CROSSED, check_number, is_single_column, tells_positive
 from calibrant._predictions import MetricArguments, Predictions, read_predictions, source_of
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.errors import (
