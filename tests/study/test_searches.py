@@ -100,6 +100,14 @@ def test_approaches_the_optimum_from_above(strength):
     assert losses[-1] - exact.objective < 0.6 * (losses[0] - exact.objective)
 
 
+def test_blocks_are_split_where_there_are_too_few():
+    likelihood = likelihood_of(0.0, 600, 6)
+    options = {"n_iterations": 2000, "split_size_threshold": 1}
+    whole, split = (run(likelihood, min_blocks=n, **options)[1] for n in (None, 200))
+    n_blocks = [int(report.notes[-1].split()[1]) for report in (whole, split)]
+    assert 2 * n_blocks[0] < n_blocks[1]  # but no more than there are segments with labels
+
+
 def test_equal_seeds_give_equal_fits():
     likelihood = likelihood_of(0.0, 600, 6)
     one, other = run(likelihood, 1)[0], run(likelihood, 1)[0]
