@@ -36,7 +36,7 @@ _ROOMS = (
 """Public modules, each with names of its own."""
 
 
-def _methods() -> dict[str, Any]:
+def _methods() -> dict[str, type]:
     from calibrant._calibrators.methods import saved_methods
 
     return {cls.__name__: cls for cls in saved_methods().values()}

@@ -206,10 +206,8 @@ class ChunkedPredictions:
         # As many rows as were kept: those that they stand for make no interval shorter.
         unit = 1.0 if batch.unit is None else float((batch.weight / batch.unit).sum())
         weight = batch.weight if batch.unit is None else batch.weight * (unit / batch.weight.sum())
-        n_counted = None if sample.is_complete else sample.n_rows
-        return Predictions(
-            batch.probabilities(), batch.class_index, weight, self.classes, n_counted
-        )
+        parts = batch.probabilities(), batch.class_index, weight, self.classes
+        return Predictions(*parts, None if sample.is_complete else sample.n_rows)
 
     def in_memory(self) -> Predictions:
         """Return the rows, or a sample of them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
-    from calibrant._types import Bools, Floats, Wholes
+    from calibrant._types import Array, Bools, Floats, Wholes
 
     Order = tuple[Wholes, Bools]
 
@@ -93,7 +93,7 @@ def lay_thresholds(below: Floats, above: Floats) -> Floats:
     return thresholds
 
 
-def order_rows(*keys: NDArray[Any]) -> Order:
+def order_rows(*keys: Array) -> Order:
     """Sort rows by keys, the first of which counts most, and the second of which are hashes.
 
     Returns the order, and whether the first two keys of each row in it differ from those of the row

@@ -21,7 +21,7 @@ from calibrant._row_order import order_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._types import Bools, Floats, Wholes
+    from calibrant._types import Array, Bools, Floats, Wholes
 
 MAX_CELLS = 1 << 24  # cells that are kept by default: 128 MiB, or 1.7 million rows of ten classes
 ROWS_OF_A_CLASS = 64  # that are kept at least by default, on average over more than 512 classes,
@@ -86,7 +86,7 @@ class _Entries(NamedTuple):
             hashes[some] = row_hashes(parts, nothing[some])
         return cls(hashes, scores, batch.class_index.astype(np.intp), weight, times)
 
-    def take(self, rows: Any) -> _Entries:
+    def take(self, rows: Array) -> _Entries:
         return _Entries(*(array[rows] for array in self))
 
     def below(self, bounds: NDArray[np.uint64]) -> _Entries:
@@ -205,7 +205,7 @@ class RowSample:
         self._settle()
         return bool(np.all(self._bounds == UNBOUNDED))
 
-    def expect(self, counts: NDArray[Any]) -> NDArray[np.uint64]:
+    def expect(self, counts: NDArray[np.integer]) -> NDArray[np.uint64]:
         """Drop rows from the start that will not be kept of ``counts`` rows of each class.
 
         Chunks that do not know of each other keep all of their rows, which together are many times
@@ -234,7 +234,7 @@ class RowSample:
         self._settle()
         return bool(np.all((self._bounds < bounds) | (bounds == UNBOUNDED)))
 
-    def update(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+    def update(self, scores: object, y: Any, sample_weight: object = None) -> Self:
         """Count rows, which are given as to ``fit`` of a calibrator; return the sample."""
         if len(y) == 0:
             return self
@@ -409,7 +409,7 @@ class RowSample:
         sample._counts, sample._rests = totals[:, 0].copy(), [*map(tuple, totals[:, 1:].tolist())]
         return sample
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         self._settle()
         return vars(self)
 

@@ -72,15 +72,13 @@ def printable(text: object, longest: int | None = LONGEST_NAME) -> str:
     return words if longest is None else shorten(words, longest)
 
 
-def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: its first column on the left, numbers on the right."""
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for first, *others in zip(*columns, strict=True):
-        cells = first.ljust(widths[0]), *map(str.rjust, others, widths[1:])
-        lines.append("  ".join(cells).rstrip())
-    return lines
+def align_columns(rows: Iterable[Sequence[str]], n_names: int = 1) -> list[str]:
+    """Return the lines of a table: its first columns on the left, numbers on the right."""
+    columns = []
+    for place, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        columns.append([c.ljust(width) if place < n_names else c.rjust(width) for c in column])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def amount(value: float, scale: float) -> str:

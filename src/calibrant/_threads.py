@@ -21,6 +21,8 @@ from calibrant import errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from threadpoolctl import ThreadpoolController
+
 Task = TypeVar("Task")
 Found = TypeVar("Found")
 
@@ -52,7 +54,7 @@ def check_jobs(name: str, n_jobs: object) -> None:
         )
 
 
-def count_threads(n_jobs: Any = None) -> int:
+def count_threads(n_jobs: int | None = None) -> int:
     """Return how many threads ``n_jobs`` is here: one within a thread of ours or of joblib."""
     check_jobs("n_jobs", n_jobs)
     import joblib
@@ -67,7 +69,7 @@ def count_threads(n_jobs: Any = None) -> int:
 
 
 @contextmanager
-def jobs(n_jobs: object) -> Iterator[None]:
+def jobs(n_jobs: int | None) -> Iterator[None]:
     """Let the work inside use as many threads as ``n_jobs`` says."""
     token = _n_threads.set(count_threads(n_jobs))
     try:
@@ -130,7 +132,7 @@ def _settings() -> tuple[Any, ...]:
     return np.geterr(), config, _has_one_blas_thread.get()
 
 
-def _apply_settings(errstate: Any, config: Any, has_one_blas_thread: bool) -> None:
+def _apply_settings(errstate: Any, config: dict[str, object], has_one_blas_thread: bool) -> None:
     """Begin a thread with the settings of the one that asked."""
     np.seterr(**errstate)
     if config:
@@ -142,7 +144,7 @@ def _apply_settings(errstate: Any, config: Any, has_one_blas_thread: bool) -> No
 
 
 @cache
-def _blas() -> Any:
+def _blas() -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController
 
     # Looks at every library that is loaded: 20 ms.

@@ -7,8 +7,7 @@ import pickle
 import re
 import warnings
 from contextlib import contextmanager
-from functools import cache
-from inspect import Parameter, Signature, signature
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,8 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import calibrant
-from conftest import every_method, simulate
+from calibrators.catalogue import CALIBRATORS, PERMUTATION_INVARIANT, make
+from conftest import simulate
 
 try:
     import pyarrow as pa
@@ -25,49 +25,8 @@ except ImportError:  # an extra
     pa = None
 
 
-def with_defaults(base, **defaults):
-    """Return a calibrator with other defaults, which scikit-learn reads from the signature."""
-    parameters = [
-        p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
-        for p in signature(base).parameters.values()
-    ]
-
-    def construct(self, **given):
-        base.__init__(self, **defaults | given)
-
-    own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-    construct.__signature__ = Signature([own, *parameters])
-    return type(f"{base.__name__}Here", (base,), {"__init__": construct, "__module__": __name__})
-
-
-# Without what is a number of rows, since twice the weight would shrink less; and without a choice
-# by cross-validation, which jumps with the folds that the bits of the scores decide.
-_TEMPERATURE, _FLATTENED = calibrant.TemperatureScaling(), calibrant.FlattenedIsotonic()
-DEFAULTS_HERE = {
-    "na-fir": {"prior_strength": 0},
-    "scir": {"prior_share": 0.05},
-    "platt-ovr": {"smooth_labels": False},
-    "m2b-hb": {"points_per_bin": 0},
-    "dirichlet": {"odir": 1.0},
-    "chain": {"calibrators": [calibrant.VectorScaling(), _FLATTENED]},
-    "mixture": {"calibrators": [_TEMPERATURE, _FLATTENED], "weights": "fit"},
-    "auto": {"candidates": (), "cv": 2, "prior_rows": 0},
-}
-METHODS = {
-    method: with_defaults(cls, **DEFAULTS_HERE[method]) if method in DEFAULTS_HERE else cls
-    for method, cls in every_method().items()
-    if method not in {"features", "grouped", "masked"}  # as in the catalogue of ``calibrators``
-}
-CALIBRATORS = (*METHODS.values(),)
-
-# The latter are the same for all classes, or keep their order, with these parameters.
-ONE_MAP = tuple(
-    cls
-    for method, cls in METHODS.items()
-    if cls.same_for_all_classes
-    or method in {"scw", "m2b-hb", "m2b-ir", "mixture", "auto", "prior-shift"}
-)
-PER_CLASS = tuple(cls for cls in CALIBRATORS if cls not in ONE_MAP)
+METHODS = {cls.method: partial(make, cls) for cls in CALIBRATORS}
+PER_CLASS = [METHODS[cls.method] for cls in CALIBRATORS if cls not in PERMUTATION_INVARIANT]
 """Those whose map depends on which class is which."""
 
 READERS = METHODS["ts"], METHODS["ir-ovr"]
@@ -79,12 +38,8 @@ AnyCalibrator = calibrant.TemperatureScaling
 KINDS = ("probabilities", "logits")
 
 
-def _name(value):
-    return value.__name__ if isinstance(value, type) else None
-
-
-each_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=_name)
-each_reader = pytest.mark.parametrize("calibrator", READERS, ids=_name)
+each_calibrator = pytest.mark.parametrize("calibrator", METHODS.values(), ids=METHODS)
+each_reader = pytest.mark.parametrize("calibrator", READERS, ids=["ts", "ir-ovr"])
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_action = pytest.mark.parametrize("action", ["fit", "predict_proba"])
 few_rows = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")

@@ -169,7 +169,7 @@ def test_an_absent_class_is_fitted_with_whole_numbers_or_classes(calibrator, kin
     assert same_fit(numbers, floats, fresh(kind))
 
 
-@pytest.mark.parametrize("calibrator", PER_CLASS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("calibrator", PER_CLASS, ids=lambda c: c.args[0].__name__)
 def test_an_absent_class_gives_a_warning_where_classes_are_fitted_apart(calibrator):
     scores, y = _without(1)
     with pytest.warns(errors.MissingClassWarning, match="bee"):

@@ -6,11 +6,7 @@ from conftest import every_method
 
 # Two are fitted and applied with groups or features, to another an exact zero is no score:
 # ``test_grouped``, ``test_features`` and ``test_around`` have what the others have here.
-ELSEWHERE = (
-    calibrant.FeatureCalibrator,
-    calibrant.GroupedCalibrator,
-    calibrant.MaskedCalibrator,
-)
+ELSEWHERE = (calibrant.FeatureCalibrator, calibrant.GroupedCalibrator, calibrant.MaskedCalibrator)
 CALIBRATORS = [c for c in every_method().values() if c not in ELSEWHERE]
 
 # What these promise depends on parameters, with which they do here; ``test_promises`` measures it.

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from calibrant import (
-    AutoCalibrator,
-    MonotoneSpline,
-    StructuredScaling,
-    TemperatureScaling,
-)
+from calibrant import AutoCalibrator, MonotoneSpline, StructuredScaling, TemperatureScaling
 from calibrant._calibrators import auto_search
 from calibrant._calibrators.auto_search import NAMES, NAMES_OF_TWO
 from calibrant._gate import check_batch

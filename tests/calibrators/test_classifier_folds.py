@@ -22,12 +22,7 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
 )
-from calibrant.errors import (
-    LabelError,
-    MissingClassWarning,
-    ShapeError,
-    SmallSampleWarning,
-)
+from calibrant.errors import LabelError, MissingClassWarning, ShapeError, SmallSampleWarning
 from conftest import refuses
 
 ignored = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

@@ -35,16 +35,6 @@ def test_never_above_fir_or_the_uncalibrated_rows(case):
     assert loss <= nll(rows, labels) + 1e-9
 
 
-def test_improves_on_new_rows():
-    rows, labels = simulate(3000, 10)
-    new, truth = simulate(3000, 10, seed=1)
-    calibrator = fitted(rows, labels)
-    flattened = FlattenedIsotonic().fit(rows, labels)
-    loss = nll(calibrator.predict_proba(new), truth)
-    assert loss < nll(new, truth) - 0.1
-    assert loss < nll(flattened.predict_proba(new), truth)
-
-
 def test_fitted_attributes():
     rows, labels = simulate(500, 5)
     calibrator = fitted(rows, labels)

@@ -32,10 +32,7 @@ REFUSED = {
         "tol": [0.0],
         "max_rounds": [0],
     },
-    SortedCumulativeIsotonic: {
-        "prior_share": ["auto", -0.1, 1.1, None],
-        "max_rank": [0, 2.5],
-    },
+    SortedCumulativeIsotonic: {"prior_share": ["auto", -0.1, 1.1, None], "max_rank": [0, 2.5]},
     StructuredScaling: {
         "form": ["full"],
         "strength": ["cv", -1.0, None],

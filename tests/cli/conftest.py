@@ -3,7 +3,6 @@
 import json
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from calibrant._cli.main import run
@@ -31,9 +30,3 @@ def quiet():
         assert run([*map(str, words)]) == 0
 
     return of
-
-
-def arrays(path, p, y=None, **more):
-    """Write an archive, and return its path."""
-    np.savez(path, probs=p, **({} if y is None else {"labels": y}), **more)
-    return path

@@ -84,22 +84,16 @@ def test_a_bad_row_leaves_nothing_half_written(days, tmp_path, call):
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
-def test_apply_to_a_directory(days, tmp_path, call):
-    out = tmp_path / "model"
-    call("fit", days, "-m", "ts", "-o", out)
-    text = call("apply", out, days, "-o", tmp_path / "done").out
-    assert "1,500 rows" in text
-    found = pd.concat(pd.read_parquet(tmp_path / "done" / f"{i}.parquet") for i in range(5))
-    assert (found[NAMES].to_numpy() == predictions(out)).all()
-    assert found["label"].tolist() == FRAME["label"].tolist()
-    assert "File exists" in call("apply", out, days, "-o", tmp_path / "done", code=3).err
-
-
-def test_apply_checks_the_scores_of_all_files_together(days, tmp_path, call):
-    out = tmp_path / "model"
+def test_apply_to_a_directory_checks_the_scores_of_all_files_together(days, tmp_path, call):
+    out, done = tmp_path / "model", tmp_path / "done"
     call("fit", days, "-m", "ts", "-o", out)
     words = ["apply", out, days, "--check", "-o"]
-    assert "\nno alarm: The new scores look like" in call(*words, tmp_path / "done").out
+    text = call(*words, done).out
+    assert "1,500 rows\nno alarm: The new scores look like" in text
+    found = pd.concat(pd.read_parquet(done / f"{i}.parquet") for i in range(5))
+    assert (found[NAMES].to_numpy() == predictions(out)).all()
+    assert found["label"].tolist() == FRAME["label"].tolist()
+    assert "File exists" in call("apply", out, days, "-o", done, code=3).err
     found = call(*words, tmp_path / "again", "--json").json["check"]
     check = model_file.load(out).check(FRAME[NAMES])
     assert found == pytest.approx(check.to_dict(), rel=1e-9)

@@ -120,8 +120,10 @@ def test_a_file_is_known_by_its_path_and_bytes(call, home):
     assert call("copy.parquet", "--ignore", "region,when")[1]["repeated"]
 
 
-def test_the_rows_of_another_model_are_refused(call, home):
+def test_another_promise_and_the_rows_of_another_model_are_refused(call, home):
     call("monday.npz")
+    code, found, _ = call("tuesday.npz", "--alpha", "0.5")
+    assert (code, "started with --alpha 0.01" in found["error"]["message"]) == (2, True)
     before = (home / "state.json").read_bytes()
     p, y = calibrated(np.random.default_rng(5), 2000, 3)
     save(TemperatureScaling().fit(p, NAMES[y]), home / "model.calibrant")
@@ -143,13 +145,6 @@ def test_terminal_page_and_json_tell_the_same(home, call, capsys):
     files = [home / "model.calibrant", home / "wednesday.npz", "--state", home / "state.json"]
     assert run(["monitor", *map(str, files)]) == 6
     assert f"found at row {change}" in capsys.readouterr().out
-
-
-def test_a_promise_is_not_changed(call):
-    call("monday.npz")
-    code, found, _ = call("tuesday.npz", "--alpha", "0.5")
-    assert code == 2
-    assert "started with --alpha 0.01" in found["error"]["message"]
 
 
 KILL = """

@@ -5,11 +5,13 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from calibrant._files import tables
 from calibrant._files.align import align
-from calibrant._files.formats import read_prediction_file
+from calibrant._files.formats import read_columns, read_prediction_file
 from calibrant._files.source import Request
 from calibrant.errors import NonFiniteError
 from conftest import tells
@@ -182,3 +184,16 @@ def test_probabilities_come_first_in_an_archive_of_both(tmp_path):
     np.savez(tmp_path / "p.npz", probs=P, logits=np.log(P), labels=[0, 1])
     assert read_file(tmp_path / "p.npz").kind == "probabilities"
     assert read_file(tmp_path / "p.npz", kind="logits").kind == "logits"
+
+
+def test_a_missing_category_is_no_other_category(tmp_path):
+    """Groups and labels may be categories; those of several batches are joined."""
+    names = pa.array(["a", None, "b"]).dictionary_encode()
+    table = pa.table({"p": [0.5, 0.25, 0.75], "label": ["x", "y", "x"], "group": names})
+    path = tmp_path / "p.parquet"
+    pq.write_table(table, path, row_group_size=2)
+    rows = read_file(path, groups="group")
+    assert rows.column("group").tolist() == ["a", None, "b"]
+    assert read_columns(path, {"group": "--groups"}).column("group").tolist() == ["a", None, "b"]
+    with tells("row 1", "group", "--groups"):
+        _ = align(rows, Request(groups="group", positive="y")).groups

@@ -22,13 +22,6 @@ def test_values_at_below_and_beyond_the_thresholds():
     assert (step.n_ranks, step.n_blocks) == (2, 5)
 
 
-def test_copies_what_it_is_given():
-    values = np.array([0.1, 0.7])
-    step = RankedStepFunction([0.0, 0.5], values, [0, 2])
-    values[0] = 0.5
-    assert step.values[0] == 0.1
-
-
 def random_function(rng, n_ranks, n_blocks, near_one):
     """Thresholds in (0, 1), or with almost all of them within 1e-9 of one."""
     q = rng.random(n_blocks)

@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from calibrant._gate._simplex import check_batch
+from calibrant._objectives import projected_gradient
 from calibrant._objectives.affine import RidgePenalty
-from calibrant._objectives.base import projected_gradient
 from calibrant._objectives.two_class import N_FEATURES, ROWS_AT_ONCE, Base, TwoClassRows
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.log_pool import _PoolObjective
@@ -156,16 +156,3 @@ def test_fits_of_real_files_are_stationary(name, fit):
     # Rounding leaves 4e-8 in this one file, whatever is asked for.
     loose = {"tol": 5e-8} if name == "emoji_fasttext" else {}
     check_stationary(batch, fit(batch, **loose))
-
-
-@every_fit
-def test_losses_of_parts_add_up(fit):
-    batch = data()
-    found = fit(batch)
-    whole = found.objective.row_loss(batch).value(found.point)
-    parts = [
-        found.objective.row_loss(batch.take(rows)).value(found.point)
-        for rows in (slice(0, 100), slice(100, 600))
-    ]
-    assert sum(part[0] for part in parts) == pytest.approx(whole[0])
-    np.testing.assert_allclose(sum(part[1] for part in parts), whole[1], atol=1e-9)

@@ -35,68 +35,43 @@ FAILS = TemperatureScaling(tol=-1.0)
 NO_HELP = TemperatureScaling(prior_strength=1e12)
 
 
-@pytest.mark.parametrize(
-    ("parts", "methods", "chosen", "headline", "finding"),
-    [
-        (
-            simulated(1000, 5, 1, 2),
-            "ts",
-            "ts",
-            "over-confident by .* points; temperature scaling \\(ts\\) removes",
-            "claim .*, more than chance",
-        ),
-        ([honest(1500, 4, s, power=0.5) for s in (1, 2)], "ts", "ts", "under-confident by", ""),
-        (
-            [honest(1500, 4, s) for s in (3, 4)],
-            "ts",
-            "uncalibrated",
-            "need no calibration",
-            "no more than chance.* No class is predicted more or less often",
-        ),
-        # Honest predictions of few rows are off by points, no more than chance explains.
-        (
-            [honest(150, 4, s) for s in (5, 6)],
-            "ts",
-            "uncalibrated",
-            "over-confident by .* points, which may be chance: they need no calibration",
-            "",
-        ),
-        # Temperature scaling failed, and the other method learns nothing.
-        (
-            [honest(1500, 4, s, power=2.0) for s in (5, 6)],
-            {"ts": FAILS, "same": NO_HELP},
-            "uncalibrated",
-            "over-confident by .*; no method that was compared lowers the NLL by more than chance.",
-            "",
-        ),
-        (
-            simulated(600, 4, 13, 14),
-            ["ts", "vs"],
-            "ts",
-            "",
-            "vs has the lowest NLL.* That may be chance",
-        ),
-        (
-            simulated(600, 4, 11, 12),
-            ["ts", "vs"],
-            "ts",
-            "",
-            "None of 3 methods has a lower NLL than temperature scaling",
-        ),
-        (
-            simulated(600, 4, 7, 8),
-            {"ts": FAILS, "vs": VectorScaling()},
-            "vs",
-            "vs removes",
-            "no calibration",
-        ),
-    ],
-)
-def test_the_words_are_those_of_the_numbers(parts, methods, chosen, headline, finding):
+VERDICTS = {
+    "over-confident": (simulated(1000, 5, 1, 2), "ts", "ts", "over-confident by.*more than chance"),
+    "under-confident": ([honest(1500, 4, s, power=0.5) for s in (1, 2)], "ts", "ts", "under-conf"),
+    "right": (
+        [honest(1500, 4, s) for s in (3, 4)],
+        "ts",
+        "uncalibrated",
+        "need no calibration.*no more than chance.* No class is predicted more or less often",
+    ),
+    "few rows": (
+        [honest(150, 4, s) for s in (5, 6)],
+        "ts",
+        "uncalibrated",
+        "over-confident by .* points, which may be chance: they need no calibration",
+    ),
+    "no help": (
+        [honest(1500, 4, s, power=2.0) for s in (5, 6)],
+        {"ts": FAILS, "same": NO_HELP},
+        "uncalibrated",
+        "no method that was compared lowers the NLL by more than chance",
+    ),
+    "chance": (simulated(600, 4, 13, 14), ["ts", "vs"], "ts", "vs has the lowest.*may be chance"),
+    "none better": (simulated(600, 4, 11, 12), ["ts", "vs"], "ts", "None of 3 methods has a lower"),
+    "no baseline": (
+        simulated(600, 4, 7, 8),
+        {"ts": FAILS, "vs": VectorScaling()},
+        "vs",
+        "vs removes.*no calibration",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "methods", "chosen", "words"), VERDICTS.values(), ids=VERDICTS)
+def test_the_words_are_those_of_the_numbers(parts, methods, chosen, words):
     verdict = verdict_of(parts, methods)
     assert verdict.chosen == chosen
-    assert re.search(headline, verdict.headline)
-    assert re.search(finding, " ".join(verdict.findings))
+    assert re.search(words, " ".join([verdict.headline, *verdict.findings]))
 
 
 def test_a_method_that_is_clearly_better_is_chosen_and_still_only_where_something_was_removed():

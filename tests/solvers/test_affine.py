@@ -2,42 +2,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import softmax
 
 from calibrant._gate._simplex import check_batch
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.temperature import solve_temperature
 from conftest import simulate
-
-
-def problem(n_rows=400, k=4, seed=0):
-    p, y = simulate(n_rows, k, seed)
-    return check_batch(p, y)
-
-
-def mean_nll(batch, probabilities):
-    return -np.mean(np.log(probabilities[np.arange(batch.n_rows), batch.class_index]))
-
-
-@pytest.mark.parametrize("full", [False, True])
-def test_agrees_with_a_general_solver(full):
-    """The same problem by BFGS with numerical gradients, from another start."""
-    batch = problem(150, 3)
-    z = np.log(batch.scores)
-    found, report, *_ = solve_affine(batch, full=full, tol=1e-8)
-    n = 9 if full else 3
-
-    def loss(x):
-        mapped = z @ x[:n].reshape(3, 3).T if full else z * x[:n]
-        return mean_nll(batch, softmax(mapped + x[n:], axis=1))
-
-    other = minimize(loss, np.zeros(n + 3), method="BFGS", options={"gtol": 1e-8})
-    assert report.converged
-    assert report.objective == pytest.approx(mean_nll(batch, found(batch.scores)), rel=1e-12)
-    assert report.objective <= other.fun + 1e-9
-    assert other.fun == pytest.approx(report.objective, rel=1e-6)
 
 
 def test_penalties_are_those_of_the_formula():

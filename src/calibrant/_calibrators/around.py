@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._calibrators.auto import AutoCalibrator
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, fit_part, stage_of
-from calibrant._calibrators.parameters import fitted, number
+from calibrant._calibrators.parameters import fitted, number, wrong
 from calibrant._gate import two_column_kind
 from calibrant._maps.base import MaskedMap, fill_absent
 from calibrant._row_sample import RowSample
@@ -104,21 +104,14 @@ class MaskedCalibrator(Around):
         super()._check_parameters()
         inner = self._inner
         if not isinstance(inner, Calibrator) or inner.method not in CAPABLE:
-            raise ParameterError(
-                f"calibrator={type(inner).__name__} does not support absent options; use one of "
-                f"{', '.join(CAPABLE)}",
-                argument="calibrator",
-                value=inner,
-            )
+            problem = f"does not support absent options; use one of {', '.join(CAPABLE)}"
+            message = f"calibrator={type(inner).__name__} {problem}"
+            raise ParameterError(message, argument="calibrator", value=inner)
         inner._check_parameters()  # noqa: SLF001  (ours)
         for candidate in getattr(inner, "candidates", None) or ():
             if candidate in ("ir-ovr", "two-class"):
-                raise ParameterError(
-                    f"candidates has {in_words(candidate)}, which does not support absent options; "
-                    "leave it out",
-                    argument="candidates",
-                    value=candidate,
-                )
+                problem = f"has {candidate!r}, which does not support absent options; leave it out"
+                raise wrong("candidates", inner.candidates, problem)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         _, absent = fill_absent(batch.scores, batch.kind, np.inf)
@@ -155,12 +148,9 @@ class AroundWithColumns(Around):
             or inner.beside is not None
             or inner.method == "masked"  # absent options would get a probability
         ):
-            raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} must be a calibrator of scores alone, "
-                "such as AutoCalibrator(); for groups and features, pass the group as a feature",
-                argument="calibrator",
-                value=self.calibrator,
-            )
+            problem = "must be a calibrator of scores alone, such as AutoCalibrator(); for groups "
+            problem += "and features, pass the group as a feature"
+            raise wrong("calibrator", self.calibrator, problem)
         inner._check_parameters()  # noqa: SLF001  (ours)
 
     def _fit_beside(

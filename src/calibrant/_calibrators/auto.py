@@ -15,7 +15,7 @@ from calibrant._calibrators import auto_search as table
 from calibrant._calibrators.auto_search import BASELINE, OF_TWO, Search
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
-from calibrant._calibrators.parameters import choice, fitted, number, take_state
+from calibrant._calibrators.parameters import choice, fitted, number, take_state, wrong
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
@@ -108,13 +108,12 @@ class AutoReport:
 class AutoCalibrator(Composed):
     """Mixture of the best methods for the calibration set; the recommended default.
 
-    Every candidate is judged by its likelihood on held-out rows. The result is not the best
-    candidate, which would often be chosen by noise, but the mixture with the highest held-out
-    likelihood, minus a penalty: the farther the mixture is from temperature scaling, the more it
-    has to gain. An average of calibrated probabilities is under-confident, so a monotone spline and
-    structured scaling are then fitted to held-out outputs of the mixture, with a weight that grows
-    with the number of errors to learn from. For two classes the mixture consists of two-class
-    scaling, to which it is shrunk, and isotonic regression, and nothing is fitted to its output.
+    The result is not the candidate with the highest likelihood on held-out rows, which would often
+    be chosen by noise, but the mixture with the highest one, minus a penalty: the farther it is
+    from temperature scaling, the more it has to gain. An average of calibrated probabilities is
+    under-confident, so a monotone spline and structured scaling are then fitted to held-out outputs
+    of the mixture, with a weight that grows with the number of errors to learn from. For two
+    classes it consists of two-class scaling, to which it is shrunk, and isotonic regression.
 
     Parameters
     ----------
@@ -135,9 +134,8 @@ class AutoCalibrator(Composed):
         alone.
     finish : float, default=15.0
         Held-out loss, in nats, at which the calibrators fitted to the mixture reach half of their
-        largest weight. The weight grows with the loss, and is limited by how far the mixture is
-        from temperature scaling and from the scores. A very large number, such as 1e12, leaves them
-        out.
+        largest weight, which grows with the share of the mixture that is neither temperature
+        scaling nor the scores. 1e12 leaves them out.
     verbose : bool, default=False
         Whether to print the progress of a fit on standard error.
 
@@ -145,21 +143,15 @@ class AutoCalibrator(Composed):
     ----------
     report_ : AutoReport
         Table of the candidates, and the reason of the choice; print it.
-    paths_ : list of list of calibrators
-        The fitted calibrator of each candidate with a positive weight, in a list of its own.
-    weights_ : ndarray
-        Weight of each candidate in ``paths_``.
-    finish_ : list of calibrators or None
-        Calibrators fitted to the output of the mixture, in sequence.
-    finish_share_ : float
-        Weight of ``finish_`` in the result.
+    paths_, weights_ : list of list of calibrators, ndarray
+        The fitted calibrator of each candidate with a weight, in a list of its own, and its weight.
+    finish_, finish_share_ : list of calibrators or None, float
+        Calibrators fitted to the output of the mixture, in sequence, and their weight.
     floor_ : float
         Smallest probability of the mixture; it costs at most 0.01 nats in all.
     shared_part_ : TemperatureScaling or None
-        Temperature scaling fitted to the same rows, which distinguishes no classes: what is left to
-        use where ``check`` finds other scores. None in files of 1.0.
-    solver_report_ : SolverReport
-        Convergence of the weights.
+        Temperature scaling of the same rows, to use where ``check`` finds other scores. None in
+        files of 1.0.
 
     Examples
     --------
@@ -195,14 +187,11 @@ class AutoCalibrator(Composed):
         super()._check_parameters()
         given = self.candidates
         if given is not None and (isinstance(given, str) or np.ndim(given) != 1):
-            message = f"candidates={in_words(given)} must be a sequence of names"
-            raise ParameterError(message, argument="candidates", value=given)
+            raise wrong("candidates", given, "must be a sequence of names")
         for name in () if given is None else given:
             if name not in table.CANDIDATES:
-                message = (
-                    f"candidates has {in_words(name)}; use some of {', '.join(table.CANDIDATES)}"
-                )
-                raise ParameterError(message, argument="candidates", value=name)
+                known = ", ".join(table.CANDIDATES)
+                raise wrong("candidates", given, f"has {in_words(name)}; use some of {known}")
 
     def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
         """Return the candidates: those asked for, or the default ones."""
@@ -254,8 +243,12 @@ class AutoCalibrator(Composed):
         kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
         batch, of_labels = search.batch, search.of_labels(names)
         loss = -float(batch.weight @ np.log(np.maximum(of_labels @ weights, SMALLEST)))
-        # Two-class scaling is an average of several maps already, which needs no final stage.
-        share = 0.0 if reference == OF_TWO else _share_of_final_stages(kept, loss, self.finish)
+        # With w the weight of the scores and of their temperature scaling, and E the held-out loss,
+        # final stages have the share (1 - w) E / (E + finish). Two-class scaling needs none.
+        share = 1.0 - sum(kept.get(name, 0.0) for name in table.PLAIN)
+        if self.finish > 0.0:
+            share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
+        share = 0.0 if reference == OF_TWO or share < table.LEAST_WEIGHT else share
         # Without a candidate that distinguishes classes, no final stage does so either.
         stages = [
             n for n in table.FINAL_STAGES if n != "structured" or {*names} & {*table.STRUCTURED}
@@ -271,7 +264,7 @@ class AutoCalibrator(Composed):
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
             "floor_": max(SMALLEST, table.FLOOR_LOSS * min(loss, 1.0) / cells),
-            "report_": report_of(names, of_labels, weights, search, share, reference),
+            "report_": report_of(names, weights, search, share, reference),
         }
 
     def _held_out(self, search: Search) -> Floats:
@@ -311,25 +304,8 @@ class AutoCalibrator(Composed):
         return MixtureMap((first, last), np.array([1.0 - share, share]))
 
 
-def _share_of_final_stages(weights: dict[str, float], loss: float, nats: float) -> float:
-    """Return the weight of the final stages in the result.
-
-    With w the weight of temperature scaling and of the uncalibrated scores in the mixture, and E
-    the held-out ``loss``, it is
-
-        (1 - w) E / (E + nats).
-    """
-    share = 1.0 - sum(weights.get(name, 0.0) for name in table.PLAIN)
-    if nats > 0.0:
-        share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
-    return share if share >= table.LEAST_WEIGHT else 0.0
-
-
 def _keep_plain(
-    weights: Floats,
-    of_labels: Floats,
-    batch: SimplexBatch,
-    names: list[str],
+    weights: Floats, of_labels: Floats, batch: SimplexBatch, names: list[str]
 ) -> Floats:
     """Keep a share for temperature scaling where errors are few, and one for unrefuted scores.
 
@@ -348,17 +324,13 @@ def _keep_plain(
         identity = names.index("identity")
         # Without an error the whole loss is no clear gain, so nothing could refute the scores; the
         # prior of temperature scaling, which keeps T near 1, is caution enough.
-        share = float(expit(mixture_loss - losses[identity])) * min(_count_errors(batch), 1.0)
+        of_label = batch.scores[np.arange(batch.n_rows), batch.class_index]
+        is_wrong = np.count_nonzero(batch.scores >= of_label[:, None], axis=1) > 1  # or not alone
+        n_errors = float(batch.weight[is_wrong].sum())
+        share = float(expit(mixture_loss - losses[identity])) * min(n_errors, 1.0)
         kept *= 1.0 - share
         kept[identity] += share
     return kept
-
-
-def _count_errors(batch: SimplexBatch) -> float:
-    """Return the weight of the rows whose label does not have the largest score, or not alone."""
-    of_label = batch.scores[np.arange(batch.n_rows), batch.class_index]
-    n_as_large = np.count_nonzero(batch.scores >= of_label[:, None], axis=1)
-    return float(batch.weight[n_as_large > 1].sum())
 
 
 def _priced_cells(search: Search, names: list[str], reference: str) -> tuple[Floats, Floats]:
@@ -379,31 +351,18 @@ def _priced_cells(search: Search, names: list[str], reference: str) -> tuple[Flo
 
 
 def report_of(
-    names: list[str],
-    of_labels: Floats,
-    weights: Floats,
-    search: Search,
-    finish_share: float,
-    reference: str,
+    names: list[str], weights: Floats, search: Search, finish_share: float, reference: str
 ) -> AutoReport:
     """Return the report of a search, from the probabilities of the labels by each candidate."""
-    share = search.batch.weight / search.batch.weight.sum()
+    of_labels, share = search.of_labels(names), search.batch.weight / search.batch.weight.sum()
     loss = -np.log(np.maximum(of_labels, 1e-300))
     gaps = loss - loss[:, [names.index(BASELINE)]]
     mean = share @ gaps
     error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
     nll = share @ loss
-    candidates = [
-        Candidate(
-            name,
-            nll=float(nll[i]),
-            difference=float(mean[i]),
-            standard_error=float(error[i]),
-            weight=float(weights[i]),
-            seconds=search.seconds[name],
-        )
-        for i, name in enumerate(names)
-    ]
+    columns = (values.tolist() for values in (nll, mean, error, weights))
+    seconds = [search.seconds[name] for name in names]
+    candidates = [Candidate(*row) for row in zip(names, *columns, seconds, strict=True)]
     mixture = float(-share @ np.log(np.maximum(of_labels @ weights, 1e-300)))
     n_folds = int(search.folds.max()) + 1
     return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share, reference)

@@ -91,15 +91,6 @@ def most_judged(n_classes: int) -> int:
     return max(MOST_CELLS_JUDGED // n_classes, LEAST_ROWS_JUDGED)
 
 
-def judged_rows(batch: SimplexBatch) -> SimplexBatch:
-    """Return the rows that candidates are judged on, by their content; all, if they are few."""
-    most = most_judged(batch.n_classes)
-    if batch.n_rows <= most:
-        return batch
-    chosen = sample_rows(batch.scores, batch.kind, most)
-    return batch if chosen.all() else batch.take(chosen)
-
-
 class Dealt(NamedTuple):
     """Rows that are judged, the fold of each, and whether they are all that there are."""
 
@@ -111,39 +102,26 @@ class Dealt(NamedTuple):
 class Search:
     """Candidates, fitted without each fold and judged on it.
 
-    Parameters
-    ----------
-    batch : SimplexBatch
-        All rows.
-    n_folds : int
-    dealt : Dealt, optional
-        Rows to judge, where somebody else judges the same ones; by default a sample by content.
-
-    Attributes
-    ----------
-    batch : SimplexBatch
-        Rows that candidates are judged on; ``folds`` has the fold of each.
-    n_rows : int
-        Number of these rows, before repeats were dealt to several folds.
-    held_out : dict of str to SimplexBatch
-        Probabilities of the rows by each candidate, from fits without the fold of a row.
-    seconds : dict of str to float
-        Time that each candidate took.
-    total_weight : float
-        Weight of all rows, judged or not.
+    ``batch`` has the rows that they are judged on, ``folds`` the fold of each, and ``held_out`` the
+    probabilities of these rows by fits without it. Rows are a sample by content, or ``dealt`` by
+    somebody else who judges the same ones.
     """
 
     def __init__(self, batch: SimplexBatch, n_folds: int, dealt: Dealt | None = None) -> None:
         self._all, self.n_folds = batch, n_folds
-        self.total_weight = float(batch.weight.sum())
+        self.total_weight = float(batch.weight.sum())  # of all rows, judged or not
         if dealt is None:
-            judged = to_points(judged_rows(batch), POINTS_JUDGED)
+            judged, most = batch, most_judged(batch.n_classes)
+            if batch.n_rows > most:  # some by their content, but all of those that are equal
+                chosen = sample_rows(batch.scores, batch.kind, most)
+                judged = batch if chosen.all() else batch.take(chosen)
+            judged = to_points(judged, POINTS_JUDGED)
             self.n_rows, self._judges_all = judged.n_rows, judged is batch
             self.batch, self.folds = judged.in_folds(n_folds)
         else:
             self.batch, self.folds, self._judges_all = dealt
             self.n_rows = self.batch.n_rows
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}  # that each candidate took
         self.held_out: dict[str, SimplexBatch] = {}
         self._wholes: dict[str, Calibrator] = {}  # fits to all rows that are judged
         self._by_evidence: StructuredFit | None = None  # the last one with penalties by evidence

@@ -39,13 +39,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from calibrant._gate import SimplexBatch
-    from calibrant._types import (
-        BaseEstimator,
-        Bools,
-        ClassifierMixin,
-        TransformerMixin,
-        Wholes,
-    )
+    from calibrant._types import BaseEstimator, Bools, ClassifierMixin, TransformerMixin, Wholes
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
@@ -210,7 +204,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
-            The fitted calibrator.
         """
         return self._fit_rows(scores, y, sample_weight, groups)
 
@@ -430,7 +423,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         Examples
         --------
-        >>> import numpy as np
         >>> from calibrant import TemperatureScaling
         >>> from calibrant.datasets import simulated_scores
         >>> scores, y = simulated_scores(2000)

@@ -257,12 +257,7 @@ def summarise(batch: SimplexBatch) -> ScoreSummary:
 
 
 class ScoreSums:
-    """Sums over new rows, by which they are compared with those of a fit.
-
-    Parameters
-    ----------
-    known : ScoreSummary
-    """
+    """Sums over new rows, by which they are compared with those of a fit."""
 
     def __init__(self, known: ScoreSummary) -> None:
         self._known = known

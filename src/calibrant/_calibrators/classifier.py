@@ -29,6 +29,7 @@ from calibrant._calibrators.parameters import (
     number_of_jobs,
     replace_state,
     take_state,
+    wrong,
 )
 from calibrant._kernels.rows import top_columns
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
@@ -71,10 +72,9 @@ class CalibratedClassifier(
     ensemble : bool or "auto", default="auto"
         "auto" keeps the classifier of each fold, fits one calibrator to the predictions for all
         held-out rows, and averages the logarithms of the calibrated probabilities, with an offset
-        for each class that keeps the class shares. True is as in
-        scikit-learn: each classifier has its own calibrator, fitted to its fold, and probabilities
-        are averaged, which makes them under-confident. False fits one classifier to all data, with
-        the calibrator of "auto". For a frozen estimator all three are the same.
+        for each class that keeps the class shares. True is as in scikit-learn: each classifier has
+        its own calibrator, and probabilities are averaged, which makes them under-confident. False
+        fits one classifier to all data, with the calibrator of "auto".
     n_jobs : int, optional
         Number of folds that are fitted in parallel by joblib, each with one thread for the
         calibrator, and number of threads of predictions, unless the calibrator has its own
@@ -106,10 +106,9 @@ class CalibratedClassifier(
     Notes
     -----
     A splitter may leave a class out of the rows that a fold's classifier is trained on. As in
-    scikit-learn that classifier, one of ``calibrated_classifiers_``, gives the class probability
-    zero. What this object predicts is an average, in which the class has a probability above zero:
-    with "auto" the mean is over the classifiers that know the class, with True over all of them.
-    Rows of such a class are left out of the calibration of that classifier, with a warning.
+    scikit-learn that classifier gives the class probability zero. In the average it has more: with
+    "auto" the mean is over the classifiers that know the class, with True over all of them. Rows of
+    such a class are left out of the calibration of that classifier, with a warning.
 
     Examples
     --------
@@ -201,19 +200,12 @@ class CalibratedClassifier(
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
         if isinstance(self.cv, str):
-            raise ParameterError(
-                f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "
-                "the estimator is fitted already, pass sklearn.frozen.FrozenEstimator(estimator)",
-                argument="cv",
-                value=self.cv,
-            )
+            problem = "is not known; pass a number of folds or a splitter; if the estimator is "
+            problem += "fitted already, pass sklearn.frozen.FrozenEstimator(estimator)"
+            raise wrong("cv", self.cv, problem)
         if self.method is not None and self.calibrator is not None:
-            raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} mean "
-                "the same; pass one of them",
-                argument="calibrator",
-                value=self.calibrator,
-            )
+            problem = f"and method={in_words(self.method)} mean the same; pass one of them"
+            raise wrong("calibrator", self.calibrator, problem)
         argument = "calibrator" if self.method is None else "method"
         given: object = self.calibrator if self.method is None else self.method
         if given is None:
@@ -225,8 +217,7 @@ class CalibratedClassifier(
         elif isinstance(given, Calibrator):
             result = given
         else:
-            message = f"{argument}={in_words(given)} is neither a calibrator nor a method"
-            raise ParameterError(message, argument=argument, value=given)
+            raise wrong(argument, given, "is neither a calibrator nor a method")
         needs_features = self.features and result.beside != "features"
         return FeatureCalibrator(result) if needs_features else result
 
@@ -272,12 +263,8 @@ class CalibratedClassifier(
 
         folds.refuse_too_many_folds(self.cv, job.y, self.ensemble)
         if folds.needs_groups(self.cv) and split_params.get("groups") is None:
-            raise ParameterError(
-                f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, "
-                "groups=groups)",
-                argument="cv",
-                value=self.cv,
-            )
+            problem = "needs the group of each row; call fit(X, y, groups=groups)"
+            raise wrong("cv", self.cv, problem)
         splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
         if self.ensemble is True:
             return self._each_fold(job.run, splits), None

@@ -60,8 +60,11 @@ class CalibratedPair:
         if self.calibrator.beside == "features":
             params["features"] = X
         calibrated = self.calibrator.predict_proba(scores, **params)
-        if not self.is_known.all():
-            calibrated = without_unknown(calibrated, self.is_known)
+        if not self.is_known.all():  # classes that it was not trained on have probability zero
+            rest = np.where(self.is_known, calibrated, 0.0)
+            total = rest.sum(axis=1, keepdims=True)
+            even = self.is_known / self.is_known.sum()  # where nothing is left, as in scikit-learn
+            calibrated = np.where(total > 0.0, rest / np.where(total > 0.0, total, 1.0), even)
         return calibrated, scores
 
     @property
@@ -75,14 +78,6 @@ class CalibratedPair:
         return np.isin(self.classes, self.estimator.classes_)
 
 
-def without_unknown(probabilities: Floats, is_known: Bools) -> Floats:
-    """Give classes that a classifier was not trained on probability zero; rows sum to 1 again."""
-    rest = np.where(is_known, probabilities, 0.0)
-    total = rest.sum(axis=1, keepdims=True)
-    even = is_known / is_known.sum()  # where nothing else is left, as in scikit-learn
-    return np.where(total > 0.0, rest / np.where(total > 0.0, total, 1.0), even)
-
-
 def average_logarithms(
     parts: Sequence[Floats], is_known: Sequence[Bools], offsets: Floats
 ) -> Floats:
@@ -92,18 +87,13 @@ def average_logarithms(
     knows something that the others do not. A class is averaged over the classifiers that know it;
     one that none of them knows has probability zero.
     """
-    logs = mean_logarithms(parts, is_known) + offsets
-    mean = np.where(np.any(is_known, axis=0), np.exp(logs), 0.0)
-    averaged: Floats = mean / mean.sum(axis=1, keepdims=True)
-    return averaged
-
-
-def mean_logarithms(parts: Sequence[Floats], is_known: Sequence[Bools]) -> Floats:
-    """Logarithms of probabilities, averaged over the classifiers that know a class."""
     logs = np.zeros_like(parts[0])
     for part, share in zip(parts, known_shares(is_known), strict=True):
         logs += np.log(np.maximum(part, LEAST_PROBABILITY)) * share
-    return logs
+    logs = logs + offsets
+    mean = np.where(np.any(is_known, axis=0), np.exp(logs), 0.0)
+    averaged: Floats = mean / mean.sum(axis=1, keepdims=True)
+    return averaged
 
 
 def known_shares(is_known: Sequence[Bools]) -> Floats:

@@ -15,12 +15,11 @@ from sklearn.base import clone
 from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import fitted, number
+from calibrant._calibrators.parameters import fitted, number, wrong
 from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._solvers.mixture import solve_mixture
 from calibrant._solvers.report import SolverReport
 from calibrant._types import Floats, Wholes
-from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,25 +86,15 @@ class Composition(Composed):
 
     def _check_parameters(self) -> None:
         if not self._inside():
-            raise ParameterError(
-                f"calibrators={in_words(self.calibrators)} must be a list of calibrators, not "
-                "empty",
-                argument="calibrators",
-                value=self.calibrators,
-            )
+            raise wrong("calibrators", self.calibrators, "must be a list of calibrators, not empty")
         for part in self._inside():
             name = type(part).__name__
             if not isinstance(part, Calibrator):
-                raise ParameterError(
-                    f"calibrators has a {name}, which is not a calibrator", argument="calibrators"
-                )
+                raise wrong("calibrators", part, "is not a calibrator")
             if part.beside is not None:
                 outer = type(self).__name__
-                raise ParameterError(
-                    f"calibrators has a {name}, which needs {part.beside}, and {outer} does not "
-                    f"pass them on; use {name}({outer}([...]))",
-                    argument="calibrators",
-                )
+                problem = f"needs {part.beside}, and {outer} does not pass them on; use "
+                raise wrong("calibrators", part, f"{problem}{name}({outer}([...]))")
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()
 
@@ -209,11 +198,6 @@ class Chain(Composition):
         Number of folds: fit every stage but the first to out-of-fold outputs of the stage before.
         By default stages are fitted to in-sample outputs, which are over-optimistic.
 
-    Attributes
-    ----------
-    solver_report_ : SolverReport
-        Convergence of the last stage.
-
     Examples
     --------
     >>> from calibrant import Chain, FlattenedIsotonic, VectorScaling
@@ -230,11 +214,9 @@ class Chain(Composition):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if any(part.method == "masked" for part in self._inside()):
-            raise ParameterError(
-                "other stages of the Chain would give absent options a probability; use "
-                "MaskedCalibrator around a single calibrator instead",
-                argument="calibrators",
-            )
+            problem = "has stages that would give absent options a probability; use "
+            problem += "MaskedCalibrator around a single calibrator instead"
+            raise wrong("calibrators", self.calibrators, problem)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         fitted = []
@@ -269,8 +251,6 @@ class Mixture(Composition):
     ----------
     weights_ : ndarray of shape (n_calibrators,)
         Weights of the calibrators, which sum to 1.
-    solver_report_ : SolverReport
-        Convergence of the weights.
 
     Examples
     --------
@@ -300,12 +280,8 @@ class Mixture(Composition):
             weights = np.empty(0)
         is_known = weights.shape == (n_parts,) and np.isfinite(weights).all()
         if not is_known or weights.min() < 0.0 or not weights.any():
-            raise ParameterError(
-                f"weights={in_words(self.weights)} must be {n_parts} finite numbers, none "
-                "negative, or 'fixed' or 'fit'",
-                argument="weights",
-                value=self.weights,
-            )
+            problem = f"must be {n_parts} finite numbers, none negative, or 'fixed' or 'fit'"
+            raise wrong("weights", self.weights, problem)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         started = perf_counter()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from calibrant._gate import FeatureColumn, SimplexBatch
     from calibrant._solvers.feature_learners import Boosting, OtherClassifier, Ridge
     from calibrant._solvers.report import SolverReport
-    from calibrant._types import Array, Floats, Wholes
+    from calibrant._types import Array, Floats
 
     Learnt = Callable[[Floats], Floats]
     Learner = Boosting | Ridge | OtherClassifier
@@ -82,14 +82,6 @@ def in_order(batch: SimplexBatch, features: Floats) -> FeatureRows:
     return FeatureRows(batch, learner_inputs(batch.scores, batch.kind, features[order]))
 
 
-def _equal_rows(batch: SimplexBatch, folds: Wholes) -> tuple[Wholes, Wholes, Floats]:
-    """Return rows of different scores, labels or folds, the place of each row, and weights."""
-    scores = np.ascontiguousarray(batch.scores + 0.0)  # no -0.0
-    hashes = row_hashes(scores.view(np.int64), batch.class_index + batch.n_classes * folds)
-    _, some, place = np.unique(hashes, return_index=True, return_inverse=True)
-    return some, place, np.bincount(place, batch.weight).astype(np.float64).astype(np.float64)
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """How learners and the calibrator of the scores alone are combined."""
@@ -104,21 +96,10 @@ class Choice:
 class FeatureSearch:
     """Learners and a calibrator of the scores alone, fitted without each fold and judged on it.
 
-    Few rows are dealt twice, to other folds the second time.
-
-    Attributes
-    ----------
-    judged : FeatureRows
-        Rows that are judged: all, or a sample; those of the second dealing after those of the
-        first. ``folds`` has the fold of each, ``dealing`` its dealing, 0 or 1.
-    n_rows : int
-        Number of rows of one dealing.
-    score : ndarray
-        Probabilities of these rows by the calibrator of the scores alone.
-    fits : dict of str to list
-        Fits of each learner, by fold.
-    learnt : dict of str to ndarray
-        Probabilities of the rows by each learner, from the fit without their fold.
+    ``judged`` has all rows, or a sample. Few rows are dealt twice, to other folds the second time:
+    they are there twice, with the dealing of each in ``dealing`` and its fold in ``folds``.
+    ``score`` has the probabilities of these rows by the calibrator of the scores alone, ``learnt``
+    those by each learner, from its fit without their fold; ``fits`` has these, by fold.
     """
 
     def __init__(self, rows: FeatureRows, n_folds: int) -> None:
@@ -150,7 +131,10 @@ class FeatureSearch:
             if isinstance(calibrator, AutoCalibrator):
                 # Its own folds are those of the learners, so that nothing is fitted twice. Rows
                 # that features alone tell apart are one.
-                some, place, weight = _equal_rows(judged, folds)
+                keys = np.ascontiguousarray(judged.scores + 0.0).view(np.int64)  # no -0.0
+                hashes = row_hashes(keys, judged.class_index + judged.n_classes * folds)
+                _, some, place = np.unique(hashes, return_index=True, return_inverse=True)
+                weight = np.bincount(place, judged.weight).astype(np.float64)
                 merged = replace(judged.take(some), weight=weight)
                 search = Search(rows, calibrator.cv, Dealt(merged, folds[some], self._judges_all))
                 fits.append(parts.fit_part(calibrator, rows, search=search))

@@ -12,14 +12,13 @@ from calibrant._calibrators.around import AroundWithColumns
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import stage_of
 from calibrant._calibrators.feature_search import FeatureReport, FeatureSearch, in_order, report_of
-from calibrant._calibrators.parameters import choice, fitted, number
+from calibrant._calibrators.parameters import choice, fitted, number, wrong
 from calibrant._gate import FeatureColumn, encode_columns, learn_columns, read_columns
 from calibrant._maps.base import ensure
 from calibrant._maps.features import BoostedTrees, FeatureMap, LinearLogits
 from calibrant._progress import progress
 from calibrant._solvers.feature_learners import Boosting, OtherClassifier, OtherMap, Ridge
 from calibrant._types import Array, Floats, Labels
-from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -41,10 +40,9 @@ class FeatureCalibrator(AroundWithColumns):
     """Calibrated probabilities from the scores and from features of the same rows.
 
     Features are whatever is known of a row beside its score: what the classifier was given, the
-    group, the time, other signals of a language model. Boosted trees and linear maps read the
-    scores and the features, and are judged on held-out rows, together with a calibrator of the
-    scores alone. With q_0 the probability of a class by this calibrator, and q_j by learner j, the
-    result is in proportion to
+    group, the time. Boosted trees and linear maps read the scores and the features, and are judged
+    on held-out rows, together with a calibrator of the scores alone. With q_0 the probability of a
+    class by this calibrator, and q_j by learner j, the result is in proportion to
 
         (share * p + (1 - share) * q_0) ** sharpness,    p to the product of q_j ** powers_j.
 
@@ -78,13 +76,10 @@ class FeatureCalibrator(AroundWithColumns):
         Weight of the pool in the result; 0 where the scores alone are as good.
     sharpness_ : float
         Power to which the result is raised, by the held-out likelihood; 1 changes nothing.
-    trees_ : list of BoostedTrees
-    linear_ : list of LinearLogits
+    trees_, linear_ : list of BoostedTrees, list of LinearLogits
         Fitted learners that are used.
     report_ : FeatureReport
         What was gained on held-out rows, and which features matter; print it.
-    solver_report_ : SolverReport
-        Convergence of the powers.
 
     Notes
     -----
@@ -133,12 +128,8 @@ class FeatureCalibrator(AroundWithColumns):
         given = self.learner
         is_instance = not isinstance(given, type) and hasattr(given, "predict_proba")
         if given is not None and not (is_instance and is_classifier(given)):
-            raise ParameterError(
-                f"learner={in_words(given)} must be a classifier with predict_proba, such as "
-                "sklearn.ensemble.RandomForestClassifier()",
-                argument="learner",
-                value=given,
-            )
+            problem = "must be a classifier with predict_proba, such as "
+            raise wrong("learner", given, f"{problem}sklearn.ensemble.RandomForestClassifier()")
 
     def fit(
         self,
@@ -164,7 +155,6 @@ class FeatureCalibrator(AroundWithColumns):
         Returns
         -------
         self : object
-            The fitted calibrator.
         """
         return self._fit_beside(scores, y, sample_weight, features, groups)
 
@@ -233,7 +223,6 @@ class FeatureCalibrator(AroundWithColumns):
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            Rows that sum to 1, columns in the order of ``classes_``.
         """
         return self._predict_proba(scores, features)
 

@@ -47,9 +47,8 @@ class GroupedCalibrator(AroundWithColumns):
     The map of a group is a mixture of three: the fit to all rows; that fit, corrected for the group
     by a slope and an intercept for each class; and, for groups with enough rows, a separate fit.
     The penalty on the corrections, and the weights towards which every group is shrunk, are chosen
-    for all groups together by held-out likelihood. So small groups differ from the fit to all rows
-    only as far as groups are found to differ. A group that was not seen at ``fit``, or has fewer
-    than ten rows, gets the fit to all rows.
+    for all groups together by held-out likelihood. A group that was not seen at ``fit``, or has
+    fewer than ten rows, gets the fit to all rows.
 
     Parameters
     ----------
@@ -75,16 +74,12 @@ class GroupedCalibrator(AroundWithColumns):
         Weights of each group: of the fit to all rows, of the corrected fit and of the separate fit.
     strength_ : float
         Chosen penalty, as a factor of that of :class:`StructuredScaling`.
-    solver_report_ : SolverReport
-        Convergence of the weights: the largest violation of any group.
 
     Notes
     -----
     Missing groups are refused: give such rows a name. ``for_group`` returns the calibrator of one
-    group, which can be exported and applied to Dask collections.
-
-    In a pipeline, or in :class:`CalibratedClassifier`, scikit-learn's metadata routing passes
-    ``groups`` on; they are requested by default.
+    group, which can be exported and applied to Dask collections. scikit-learn's metadata routing
+    passes ``groups`` on in pipelines and in :class:`CalibratedClassifier`.
 
     Examples
     --------
@@ -139,7 +134,6 @@ class GroupedCalibrator(AroundWithColumns):
         Returns
         -------
         self : object
-            The fitted calibrator.
         """
         return self._fit_beside(scores, y, sample_weight, groups)
 
@@ -238,7 +232,6 @@ class GroupedCalibrator(AroundWithColumns):
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            Rows that sum to 1, columns in the order of ``classes_``.
         """
         return self._predict_proba(scores, groups)
 

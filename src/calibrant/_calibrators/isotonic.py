@@ -24,8 +24,7 @@ class FlattenedIsotonic(Calibrator):
 
     All cells of the matrix are pooled into one binary problem, "is this cell the label?", and
     isotonic regression is fitted to it; new rows are mapped cell by cell and divided by their
-    sum. Keeps the order of the classes and does not depend on which class is which, so classes
-    without a label in the calibration set need no special treatment.
+    sum. Keeps the order of the classes and does not depend on which class is which.
 
     Attributes
     ----------
@@ -39,9 +38,8 @@ class FlattenedIsotonic(Calibrator):
 
     Notes
     -----
-    Exact, in O(m k log m) time, by pooling the segments between the probabilities that were
-    given to true labels; only exact ties are merged. A row that lies wholly below everything the
-    map has seen keeps its scores.
+    Exact, in O(m k log m) time; only exact ties are merged. A row that lies wholly below everything
+    the map has seen keeps its scores.
 
     References
     ----------
@@ -84,8 +82,7 @@ class NormalizationAwareIsotonic(Calibrator):
     prior_strength : "cv" or float, default="cv"
         Number of pseudo-observations, rows of the calibration set with temperature-scaled labels,
         that shrink the map towards temperature scaling. "cv" chooses it between 10 and 10,000 by
-        5-fold cross-validation inside the calibration set. 0 is the paper's objective, whose
-        optimum usually lies at infinity; see Notes.
+        5-fold cross-validation. 0 is the paper's objective, whose optimum usually lies at infinity.
     tol : float, default=1e-8
         Tolerance of the optimality conditions, relative to the total weight.
     max_rounds : int, optional
@@ -95,8 +92,6 @@ class NormalizationAwareIsotonic(Calibrator):
     ----------
     step_function_ : StepFunction
         The fitted map, before division by the sum; its largest value is 1.
-    solver_report_ : SolverReport
-        Convergence of the solver, with the certificate of optimality.
     prior_strength_ : float
         Number of pseudo-observations used.
     cv_results_ : dict or None
@@ -110,15 +105,12 @@ class NormalizationAwareIsotonic(Calibrator):
     Notes
     -----
     In the logarithm of the map the problem is convex (the paper, in the map itself, calls it
-    non-convex). It is solved by iterating FIR with weights that account for the division,
-    accelerated by Newton's method on the pooled blocks; see "Why NA-FIR is convex" in the
-    documentation.
+    non-convex): FIR is iterated with weights that account for the division, accelerated by Newton's
+    method on the pooled blocks; see "Why NA-FIR is convex" in the documentation.
 
     Without a prior, a lowest block that holds no label gets the value 0, and a top block that is
     always right an infinite multiple of the others: held-out rows that disagree then have an
     infinite NLL but for ``min_probability``. Such values are set to their limits and reported.
-
-    A row of weight 2 is two equal rows. The fit does not depend on the order of rows or columns.
 
     References
     ----------
@@ -184,11 +176,11 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     ----------
     prior_share : "cv" or float in [0, 1], default="cv"
         Weight of the temperature-scaled row in the result, because the differences of g are exactly
-        0 inside its plateaus. "cv" chooses it by cross-validation inside the calibration set: the
-        smallest weight whose held-out NLL is within 1 % of the minimum. 0 means none.
+        0 inside its plateaus. "cv" takes the smallest weight whose held-out NLL is within 1 % of
+        the minimum. 0 means none.
     max_rank : int, optional
-        Pool this rank and higher ones, where g then depends on q alone. This makes the fit smaller
-        and faster with many classes; 1 is isotonic regression on q.
+        Pool this rank and higher ones, where g then depends on q alone: smaller and faster with
+        many classes. 1 is isotonic regression on q.
     raise_to_even : bool, default=True
         Whether g is raised to r / k where it is below; see Notes. The paper does not.
 
@@ -196,12 +188,8 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     ----------
     step_function_ : RankedStepFunction
         The fitted g.
-    prior_share_ : float
-        Weight of the temperature-scaled row.
-    inverse_temperature_ : float
-        1 / T of the temperature-scaled rows.
-    solver_report_ : SolverReport
-        Convergence of the isotonic regression.
+    prior_share_, inverse_temperature_ : float
+        Weight of the temperature-scaled row, and its 1 / T.
     prior_report_ : SolverReport or None
         Result of the cross-validation.
 
@@ -213,11 +201,10 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     Notes
     -----
     The fit is exact: integers are split by maximal upper sets until no part has one, in O(N)
-    memory for the N = m (k - 1) points. Exact ties are merged. Classes with equal probabilities
-    have no order; they share the label at fit and get the average of their outputs. The regression
-    is the same for every proper scoring rule, squared error and log loss among them. Where it is
-    below r / k, what the top r classes have if all tie, g is raised to that: else two classes would
-    change places across the tie.
+    memory for the N = m (k - 1) points. Classes with equal probabilities share the label at fit and
+    get the average of their outputs. The regression is the same for every proper scoring rule.
+    Where it is below r / k, what the top r classes have if all tie, g is raised to that: else two
+    classes would change places across the tie.
 
     References
     ----------

@@ -94,9 +94,8 @@ class OneVsRestLogistic(OneVsRestCalibrator):
 class OneVsRestIsotonic(OneVsRestCounts):
     """One-vs-rest isotonic regression (IR-OvR): one isotonic map for each class.
 
-    The classic extension of isotonic regression to many classes: each class's indicator is
-    regressed on its probability, and the mapped row is divided by its sum. With many classes or
-    few rows it overfits, and it can change the order of the classes.
+    Each class's indicator is regressed on its probability, and the mapped row is divided by its
+    sum. With many classes or few rows it overfits, and it can change the order of the classes.
 
     See Also
     --------
@@ -136,10 +135,8 @@ class OneVsRestPlatt(OneVsRestLogistic):
     The slope is found on the log-odds, in which it is 1 for a calibrated classifier.
     scikit-learn's ``CalibratedClassifierCV(method="sigmoid")`` uses the probability itself where a
     classifier has no decision function, so it cannot leave a calibrated classifier as it is [2]_.
-    The problem is convex and solved by Newton's method; a ridge of 1e-10 towards the identity
-    keeps it finite where the labels do not. An exact 0 (or 1) is read as
-    temperature scaling's fit says, or as the nearest other value of the calibration set if that is
-    less.
+    A ridge of 1e-10 towards the identity keeps the convex problem finite. An exact 0 (or 1) is read
+    as temperature scaling's fit says, or as the nearest other value if that is less.
 
     References
     ----------
@@ -163,10 +160,9 @@ class OneVsRestBeta(OneVsRestLogistic):
 
     Notes
     -----
-    The likelihood is maximised over a, b >= 0, which keeps the map from decreasing: a convex
-    problem with bounds, solved by Newton's method. The authors' code fits without bounds, drops
-    one feature with a negative slope and fits again, which is not always the optimum. Exact 0
-    and 1 are read as in ``OneVsRestPlatt``, and the same ridge of 1e-10 is added.
+    The likelihood is maximised over a, b >= 0, which keeps the map from decreasing. The authors'
+    code fits without bounds, drops one feature with a negative slope and fits again, which is not
+    always the optimum. Exact 0 and 1 and the ridge are as in ``OneVsRestPlatt``.
 
     References
     ----------
@@ -203,8 +199,6 @@ class TwoClassScaling(OneVsRestLogistic):
     curves_ : tuple of LogOddsCurve
         Fitted curve of each class; with two classes the first mirrors the second. With more than
         two, a class without a label keeps its scores.
-    solver_report_ : SolverReport
-        Convergence of the worst map; its notes name the weights.
 
     Notes
     -----
@@ -212,9 +206,7 @@ class TwoClassScaling(OneVsRestLogistic):
     it starts from, fewer where it proves to differ; the problem is convex. The weight of a map is
     its marginal likelihood by Laplace's approximation. With E the loss of temperature scaling in
     nats, that has the share ``1 / (1 + E**2 / n)`` of n rows, and the scores have
-    ``1 / (1 + exp(gain))`` of what the gain over them is in nats. The penalties were chosen within
-    the validation parts of real classifiers (``tools/measure_auto.py``). A weight is a number of
-    rows: all of them doubled are twice as many rows against the same penalties.
+    ``1 / (1 + exp(gain))`` of what the gain over them is in nats.
 
     References
     ----------

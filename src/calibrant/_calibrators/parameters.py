@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from calibrant import _gate as gate
 from calibrant import _threads as threads
+from calibrant.errors import ParameterError, in_words
 
 _HEADING = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
@@ -143,6 +144,11 @@ class Parameters:
         }
 
 
+def wrong(argument: str, value: object, problem: str) -> ParameterError:
+    """Return the error about the value of a parameter."""
+    return ParameterError(f"{argument}={in_words(value)} {problem}", argument=argument, value=value)
+
+
 def stored_names(cls: type) -> list[str]:
     """Return the names of the parameters that belong to a fit, sorted."""
     return sorted(f.name for f in fields(cls) if f.init and f.metadata.get("stored", True))
@@ -155,13 +161,7 @@ def fitted_types(cls: type) -> dict[str, Any]:
 
 
 class FromMap(property):
-    """A fitted attribute by its familiar name: a property that reads a field of ``map_``.
-
-    Parameters
-    ----------
-    name : str
-        Field of ``map_``.
-    """
+    """A fitted attribute by its familiar name: a property that reads a field of ``map_``."""
 
     def __init__(self, name: str) -> None:
         super().__init__(lambda fit: getattr(fit.map_, name), doc=f"``map_.{name}``.")

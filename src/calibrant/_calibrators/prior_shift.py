@@ -14,7 +14,7 @@ from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import FromMap, fitted, number
+from calibrant._calibrators.parameters import FromMap, fitted, number, wrong
 from calibrant._maps.logits import PriorMap
 from calibrant._solvers.prior_shift import (
     prior_interval,
@@ -91,9 +91,6 @@ class PriorShift(Calibrator):
     >>> shift = PriorShift(to_priors={0: 0.8, 1: 0.1, 2: 0.1}).fit(calibrated, y)
     >>> shift.predict_proba([[0.2, 0.4, 0.4]]).round(2)
     array([[0.66, 0.17, 0.16]])
-
-    Rows of which the first class is rare, without their labels:
-
     >>> rare = calibrated[2000:][(y[2000:] > 0) | (np.arange(2000) % 10 == 0)]
     >>> shift = PriorShift().fit(calibrated[:2000], y[:2000]).adapt(rare)
     >>> shift.p_value_ < 0.001, bool(shift.priors_low_[0] < 0.05 < shift.priors_high_[0])
@@ -174,12 +171,8 @@ class PriorShift(Calibrator):
         """
         result = self._take()
         if self.to_priors is not None:
-            raise errors.ParameterError(
-                f"to_priors={errors.in_words(self.to_priors)} is given, so adapt has nothing to "
-                "estimate; set to_priors=None to estimate the priors from rows",
-                argument="to_priors",
-                value=self.to_priors,
-            )
+            problem = "is given, so adapt has nothing to estimate; set to_priors=None"
+            raise wrong("to_priors", self.to_priors, problem)
         self._check_parameters()
         rows = result._checked_rows(scores)  # noqa: SLF001  (itself)
         if len(rows) == 0:
@@ -203,9 +196,6 @@ class PriorShift(Calibrator):
     @classmethod
     def from_class_weight(cls, class_weight: object, y: object, **parameters: Any) -> Self:
         """Return the fitted map that undoes a ``class_weight`` of training.
-
-        A classifier that was trained with weights predicts as if classes were that much more
-        frequent.
 
         Parameters
         ----------
@@ -259,17 +249,9 @@ class PriorShift(Calibrator):
         >>> shift = PriorShift.from_sampling({"no": 0.1}, ["no"] * 950 + ["yes"] * 50)
         >>> shift.predict_proba([[0.5, 0.5]]).round(3)
         array([[0.909, 0.091]])
-
-        One column, the probability of a bad risk:
-
-        >>> labels = ["good"] * 950 + ["bad"] * 50
-        >>> how = {"scores": "positive", "classes": ["good", "bad"]}
-        >>> PriorShift.from_sampling({"good": 0.1}, labels, **how).predict_proba([0.5]).round(3)
-        array([[0.909, 0.091]])
         """
         if isinstance(rates, str):
-            message = f"rates={rates!r} must be a dict, or one number per class"
-            raise errors.ParameterError(message, argument="rates", value=rates)
+            raise wrong("rates", rates, "must be a dict, or one number per class")
         return cls(**parameters)._undo("rates", rates, y)  # noqa: SLF001  (itself)
 
     def _undo(self, name: str, factors: object, y: object) -> Self:
@@ -288,8 +270,7 @@ class PriorShift(Calibrator):
         try:
             weights = compute_class_weight(factors, classes=classes, y=classes[index])
         except (TypeError, ValueError) as error:
-            message = f"{name}={errors.in_words(factors)}: {error}"
-            raise errors.ParameterError(message, argument=name, value=factors) from None
+            raise wrong(name, factors, f"is refused: {error}") from None
         weights = _as_numbers(name, weights, len(classes), positive=True)
         self.from_priors, self.to_priors, self.classes = weights * counts, counts, classes
         before, after = (p / math.fsum(p) for p in (weights * counts, counts.astype(float)))
@@ -360,10 +341,6 @@ def _as_numbers(name: str, given: object, n_classes: int, *, positive: bool = Fa
         numbers = np.empty(0)
     right = numbers.shape == (n_classes,) and np.isfinite(numbers).all() and numbers.any()
     if not right or numbers.min() < 0.0 or (positive and not numbers.all()):
-        raise errors.ParameterError(
-            f"{name}={errors.in_words(given)} must be {n_classes} finite numbers, one per class, "
-            f"{'all positive' if positive else 'none negative, not all zero'}",
-            argument=name,
-            value=given,
-        )
+        sign = "all positive" if positive else "none negative, not all zero"
+        raise wrong(name, given, f"must be {n_classes} finite numbers, one per class, {sign}")
     return numbers

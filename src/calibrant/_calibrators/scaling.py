@@ -9,13 +9,7 @@ from scipy.special import log_softmax
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, choice, fitted, number
-from calibrant._maps.logits import (
-    AffineMap,
-    DirichletMap,
-    SplineMap,
-    StructuredMap,
-    TemperatureMap,
-)
+from calibrant._maps.logits import AffineMap, DirichletMap, SplineMap, StructuredMap, TemperatureMap
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.monotone_spline import solve_monotone_spline
@@ -54,8 +48,6 @@ class LogitCalibrator(Calibrator):
 class TemperatureScaling(LogitCalibrator):
     """Temperature scaling (TS): softmax(z / T) with one temperature for all classes.
 
-    It keeps the order of the classes and is the same for all classes.
-
     Parameters
     ----------
     tol : float, default=1e-10
@@ -76,11 +68,10 @@ class TemperatureScaling(LogitCalibrator):
 
     Notes
     -----
-    The problem is convex in 1 / T; it is solved by a safeguarded Newton method on a kernel that
-    stores nothing of the size of the softmax. Where scores are exactly zero, as those of forests
-    and nearest neighbours often are, the logit of a zero is a second parameter, which keeps the
-    order of the classes and the problem convex. A zero that the calibration set lacks is read as
-    1e-12, or as its smallest positive probability if that is less.
+    The problem is convex in 1 / T, and solved by a safeguarded Newton method. Where scores are
+    exactly zero, as those of forests and nearest neighbours often are, the logit of a zero is a
+    second parameter, which keeps the order of the classes and the problem convex. A zero that the
+    calibration set lacks is read as 1e-12, or as its smallest positive probability if that is less.
 
     References
     ----------
@@ -127,7 +118,7 @@ class _AffineScaling(LogitCalibrator):
         that shrink the map towards it. 0 is the paper's, which overfits where a class has few rows,
         and has no finite minimum where a class is never mistaken.
     ridge : float, default=0.0
-        Strength of the squared penalty on all parameters.
+        Strength of the squared penalty on all parameters, divided by k (k + 1).
     tol : float, default=1e-6
         Largest gradient of the penalised mean NLL, each in units of its curvature.
     max_rounds : int, default=500
@@ -197,14 +188,11 @@ class VectorScaling(_AffineScaling):
 class MatrixScaling(_AffineScaling):
     """Matrix scaling (MS): softmax(W z + b), multinomial logistic regression on the logits.
 
-    With many classes it has more parameters than the calibration set can determine, so terms
-    between classes are penalised.
-
     Parameters
     ----------
     odir : float, default=100.0
-        Strength of the penalty off the diagonal and on the intercepts, as in
-        ``DirichletCalibration`` (Kull et al. 2019). 0 is Guo et al.'s, which overfits.
+        Strength of the squared penalties off the diagonal of W, divided by k (k - 1), and on the
+        intercepts, divided by k (ODIR, Kull et al. 2019). 0 is Guo et al.'s, which overfits.
     """
 
     method = "ms"
@@ -225,17 +213,8 @@ class MatrixScaling(_AffineScaling):
 class DirichletCalibration(MatrixScaling):
     """Dirichlet calibration: softmax(W log p + b), with the ODIR penalty.
 
-    The map between two distributions of probability vectors that are Dirichlet in every class. It
-    is matrix scaling of the log-probabilities; the penalty off the diagonal and on the intercepts
-    (ODIR) is what makes it usable with more than a few classes.
-
-    Parameters
-    ----------
-    ridge : float, default=0.0
-        Strength of the squared penalty on all parameters, divided by k (k + 1).
-    odir : float, default=100.0
-        Strength of the squared penalties off the diagonal of W, divided by k (k - 1), and on the
-        intercepts, divided by k.
+    It is matrix scaling of the log-probabilities; the penalty off the diagonal and on the
+    intercepts (ODIR) is what makes it usable with more than a few classes.
 
     See Also
     --------
@@ -244,11 +223,9 @@ class DirichletCalibration(MatrixScaling):
 
     Notes
     -----
-    The authors choose the strengths by cross-validation from powers of ten, as ``GridSearchCV``
-    can. In cross-validation over the calibration sets of 41 real classifiers the best ``odir`` was
-    1 or less for five classes, 100 for ten to thirty, and 1000 for more. The diagonal is not
-    penalised, so many classes with few rows overfit at any strength. A class without a label keeps
-    its temperature-scaled log-probability.
+    In cross-validation over the calibration sets of 41 real classifiers the best ``odir`` was 1 or
+    less for five classes, 100 for ten to thirty, and 1000 for more. The diagonal is not penalised,
+    so many classes with few rows overfit at any strength.
     """
 
     method = "dirichlet"
@@ -286,9 +263,8 @@ class StructuredScaling(LogitCalibrator):
         intercepts to the calibration set. 0 is no penalty; a very large number is temperature
         scaling.
     prior_strength : float, default=1000
-        Number of pseudo-observations, rows of the calibration set with temperature-scaled labels,
-        that shrink the map towards temperature scaling where there are few rows or no errors. It
-        falls as the map proves to differ. 0 means none.
+        Number of pseudo-observations with temperature-scaled labels, which shrink the map towards
+        temperature scaling; it falls as the map proves to differ. 0 means none.
     bound : float, default=0.02
         Constant added to q before the logarithm. 0 leaves the logarithms unbounded, as in matrix
         scaling.
@@ -307,19 +283,14 @@ class StructuredScaling(LogitCalibrator):
         Intercepts c.
     scale_ : float
         Inverse temperature of q.
-    solver_report_ : SolverReport
-        Convergence of the solver; its notes name the penalties.
 
     Notes
     -----
     A penalty is a number of rows times half the square of a parameter: 32 for the diagonal's
     distance from its common value, 16 off it, 4 for intercepts, 1 for the common value and for
-    the distance of 1 / T from temperature scaling's. These numbers and the bound come from
-    cross-validation within the validation parts of 46 real classifiers, where doubling or halving
-    them changes the NLL by less than half a percent on average. "evidence" takes three steps of
-    MacKay's fixed point from there: few labels per class, or classes that need nothing, give
-    stronger penalties. A weight is a number of rows: all of them doubled are twice as many rows
-    against the same penalties, which shrink the map less.
+    the distance of 1 / T from temperature scaling's; these numbers and the bound come from
+    cross-validation on 46 real classifiers. "evidence" takes three steps of MacKay's fixed point
+    from there: few labels per class, or classes that need nothing, give stronger penalties.
 
     The penalised problem is convex, with a single optimum, which exists also where classes have
     no label. It is solved by Newton's method with conjugate gradients.
@@ -402,8 +373,7 @@ class MonotoneSpline(LogitCalibrator):
 
     A smooth version of NA-FIR: its fit takes the division by the sum of the row into account, but
     it is continuous, strictly increasing and shrunk to a straight line, which is temperature
-    scaling. It keeps the order of the classes, makes no ties or zeros, and is the same for all
-    classes.
+    scaling. It makes no ties or zeros.
 
     Parameters
     ----------
@@ -411,13 +381,11 @@ class MonotoneSpline(LogitCalibrator):
         Largest number of knots, at which the slope of theta may change.
     strength : "cv" or float, default="cv"
         Penalty on squared differences of neighbouring slopes, relative to temperature scaling's,
-        as a number of rows. A very large one is temperature scaling. "cv" takes 8, unless another
-        one between 0.125 and 8**8 is better by two standard errors in 5-fold cross-validation
-        inside the calibration set.
+        as a number of rows. "cv" takes 8, unless another one between 0.125 and 8**8 is better by
+        two standard errors in 5-fold cross-validation.
     prior_strength : float, default=1000
-        Number of pseudo-observations, rows of the calibration set with temperature-scaled labels,
-        that shrink the map towards temperature scaling where there are few rows or no errors. It
-        falls as the map proves to differ. 0 means none.
+        Number of pseudo-observations with temperature-scaled labels, which shrink the map towards
+        temperature scaling; it falls as the map proves to differ. 0 means none.
     tol : float, default=1e-8
         Largest projected gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=100
@@ -430,16 +398,13 @@ class MonotoneSpline(LogitCalibrator):
         predictions take few values.
     slopes_ : ndarray of shape (n_knots + 1,)
         Slope of theta below the first knot, between knots and above the last; positive.
-    solver_report_ : SolverReport
-        Convergence of the solver; its notes name the chosen strength.
 
     Notes
     -----
-    The mean NLL is convex in the slopes. It is solved by a projected Newton method on a kernel
-    that works row by row; slopes stay between a thousandth and a thousand times that of
-    temperature scaling. Knots are quantiles of the log-probabilities of all cells, weighted by
-    q (1 - q) with q their temperature-scaled probability: that is where the likelihood can tell
-    slopes apart. Beyond the outer knots theta goes on as a straight line.
+    The mean NLL is convex in the slopes, which stay between a thousandth and a thousand times that
+    of temperature scaling; a projected Newton method solves it. Knots are quantiles of the
+    log-probabilities of all cells, weighted by q (1 - q) with q their temperature-scaled
+    probability: that is where the likelihood can tell slopes apart.
 
     Examples
     --------

@@ -240,9 +240,14 @@ class Rows:
         )
 
 
-def to_array(column: pa.ChunkedArray | Array) -> Array:
+def to_array(column: pa.ChunkedArray | pa.Array | Array) -> Array:
     """Return a column of Arrow, or an array, as an array; text is objects, None where missing."""
-    return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
+    if isinstance(column, np.ndarray):
+        return column
+    # Several chunks of categories at once would have some category where one is missing.
+    chunks = getattr(column, "chunks", None) or [column]
+    arrays = [chunk.to_numpy(zero_copy_only=False) for chunk in chunks]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 @dataclass(frozen=True)

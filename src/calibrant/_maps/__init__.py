@@ -1,56 +1,12 @@
 """What a fit is: one frozen class for each kind of map, checked once, when it is made."""
 
-from calibrant._maps.base import CalibrationMap, ChainMap, GroupedMap, MaskedMap, MixtureMap, Stage
-from calibrant._maps.curves import (
-    AveragedHistogram,
-    BetaMap,
-    ClasswiseCurves,
-    Curve,
-    LogOddsCurve,
-    PiecewiseLinear,
-    Sigmoid,
-    TopLabelMap,
-)
-from calibrant._maps.logits import (
-    AffineMap,
-    DirichletMap,
-    PriorMap,
-    SplineMap,
-    StructuredMap,
-    TemperatureMap,
-)
-from calibrant._maps.steps import (
-    Histogram,
-    RankedStepFunction,
-    RankedSteps,
-    SharedSteps,
-    StepFunction,
-)
+from calibrant._maps.base import *  # noqa: F403
+from calibrant._maps.curves import *  # noqa: F403
+from calibrant._maps.logits import *  # noqa: F403
+from calibrant._maps.steps import *  # noqa: F403
 
-__all__ = [
-    "AffineMap",
-    "AveragedHistogram",
-    "BetaMap",
-    "CalibrationMap",
-    "ChainMap",
-    "ClasswiseCurves",
-    "Curve",
-    "DirichletMap",
-    "GroupedMap",
-    "Histogram",
-    "LogOddsCurve",
-    "MaskedMap",
-    "MixtureMap",
-    "PiecewiseLinear",
-    "PriorMap",
-    "RankedStepFunction",
-    "RankedSteps",
-    "SharedSteps",
-    "Sigmoid",
-    "SplineMap",
-    "Stage",
-    "StepFunction",
-    "StructuredMap",
-    "TemperatureMap",
-    "TopLabelMap",
-]
+__all__ = sorted(  # noqa: PLE0605  (a list)
+    name
+    for name, value in globals().items()
+    if isinstance(value, type) and value.__module__.startswith("calibrant._maps.")
+)

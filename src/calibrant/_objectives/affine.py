@@ -17,7 +17,7 @@ from calibrant._kernels.softmax import (
     weighted_softmax,
 )
 from calibrant._maps.logits import AffineMap
-from calibrant._objectives.base import Objective
+from calibrant._objectives import Objective
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch

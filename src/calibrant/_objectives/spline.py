@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._gate import to_logits
 from calibrant._kernels.monotone_spline import find_bounds, spline_likelihood
 from calibrant._maps.logits import SplineMap, log_probabilities
-from calibrant._objectives.base import Objective
+from calibrant._objectives import Objective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from calibrant._kernels.softmax import (
     weighted_softmax,
 )
 from calibrant._maps.logits import StructuredMap, bounded_features
-from calibrant._objectives.base import Objective
+from calibrant._objectives import Objective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +132,7 @@ class StructuredRows:
         self._weighted[np.arange(len(x)), class_index] = share
         self._label_sums = self._sums(self._weighted, x)
         self._single = x.astype(np.float32)
-        self._scratch: NDArray[Any] = np.empty_like(self._single)
+        self._scratch: NDArray[np.floating] = np.empty_like(self._single)
 
     def _apply(self, point: Floats, x: NDArray[np.generic], out: NDArray[np.generic]) -> None:
         """Write alpha u + (gamma + W) x + c."""
@@ -145,7 +145,7 @@ class StructuredRows:
             own += slope
         map_logits(self.logits, self.x, point[0], own, point[-k:], out)
 
-    def _sums(self, rows: NDArray[Any], x: NDArray[Any]) -> Floats:
+    def _sums(self, rows: NDArray[np.floating], x: NDArray[np.floating]) -> Floats:
         """Transpose of ``_apply``."""
         k = x.shape[1]
         by_slope, by_intercept = np.zeros(k), np.zeros(k)

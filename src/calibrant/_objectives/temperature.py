@@ -20,7 +20,7 @@ from calibrant._gate import LOG_OF_ZERO, to_logits
 from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.softmax import row_sums
 from calibrant._maps.logits import TemperatureMap
-from calibrant._objectives.base import Objective
+from calibrant._objectives import Objective
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch

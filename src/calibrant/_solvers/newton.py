@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from calibrant._objectives.base import projected_gradient
+from calibrant._objectives import projected_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from calibrant._objectives.base import Objective, RowLoss
+    from calibrant._objectives import Objective, RowLoss
     from calibrant._types import Bools, Floats
 
 MOST_DAMPING = 1e6

@@ -143,3 +143,9 @@ def _design(rest: Floats, clusters: Wholes, span: float, level: float, n_fitted:
     # A cluster with nearly all rows leaves no degree of freedom: half of one is wide enough.
     of_clusters = float(stats.t.ppf(0.5 + level / 2, max(n / alike - 1.0, 0.5)))
     return math.sqrt(ratio) * of_clusters / float(stats.t.ppf(0.5 + level / 2, n - n_fitted))
+
+
+def brief(estimate: Estimate, form: str = ".4g") -> str:
+    """Write an estimate with its interval."""
+    value, low, high = (format(number, form) for number in estimate)
+    return f"{value} [{low}, {high}]"

@@ -15,7 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from calibrant import _gate as gate
 from calibrant._result import Estimate, Result, doc, result
-from calibrant.judge._interval import estimate_mean
+from calibrant.judge._interval import brief, estimate_mean
 from calibrant.judge._rows import find_graded, read_clusters, read_judged, read_values
 
 if TYPE_CHECKING:
@@ -59,14 +59,10 @@ class JudgeReport(Result):
     def __repr__(self) -> str:
         """Return a few lines for people."""
         drawn = "" if self.n_clusters is None else f" (of {self.n_clusters} clusters)"
-        mean, alone = (
-            f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
-            for estimate in (self.mean, self.labelled_mean)
-        )
         return (
             f"judge on {self.n_labelled} labelled{drawn} and {self.n_unlabelled} other rows\n"
-            f"  mean human grade  {mean} ({100 * self.confidence_level:g} %)\n"
-            f"  labels alone      {alone}\n"
+            f"  mean human grade  {brief(self.mean)} ({100 * self.confidence_level:g} %)\n"
+            f"  labels alone      {brief(self.labelled_mean)}\n"
             f"  judge alone       {self.judge_mean:.4g}\n"
             f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated"
         )

@@ -14,7 +14,7 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import align_columns
-from calibrant.judge._interval import estimate_mean
+from calibrant.judge._interval import brief, estimate_mean
 from calibrant.judge._rows import find_graded, read_items, read_judged, read_values
 
 if TYPE_CHECKING:
@@ -58,20 +58,15 @@ class GroupComparison(Result):
     def __repr__(self) -> str:
         head = "group", "mean human grade", "labels alone", "labels", "rows"
         estimates = zip(self.means, self.labelled_means, strict=True)
-        columns = zip(*([_brief(mean) for mean in pair] for pair in estimates), strict=True)
+        columns = zip(*([brief(mean) for mean in pair] for pair in estimates), strict=True)
         counts = ([f"{n:,}" for n in numbers] for numbers in (self.n_labelled, self.n_rows))
         lines = align_columns([head, *zip(self.groups, *columns, *counts, strict=True)])
         if self.pairs:
             lines += ["", f"differences, {100 * self.confidence_level:g} % intervals"]
         for (first, second), gap in zip(self.pairs, self.differences, strict=True):
             sure = "" if gap.low <= 0.0 <= gap.high else "  *"
-            lines.append(f"{first} - {second}: {_brief(gap)}{sure}")
+            lines.append(f"{first} - {second}: {brief(gap)}{sure}")
         return "\n".join(lines)
-
-
-def _brief(estimate: Estimate, form: str = ".4g") -> str:
-    value, low, high = (format(number, form) for number in estimate)
-    return f"{value} [{low}, {high}]"
 
 
 def compare_judged(
@@ -246,7 +241,7 @@ class PairReport(Result):
 
     def __repr__(self) -> str:
         estimates = zip(self.strengths, self.labelled_strengths, strict=True)
-        columns = zip(*([_brief(own, "+.2f") for own in pair] for pair in estimates), strict=True)
+        columns = zip(*([brief(own, "+.2f") for own in pair] for pair in estimates), strict=True)
         games = [f"{n:,}" for n in self.n_games]
         rows = zip(self.models, *columns, games, strict=True)
         lines = align_columns([("model", "strength", "labels alone", "games"), *rows])
@@ -254,7 +249,7 @@ class PairReport(Result):
             f"\n{self.n_labelled:,} of {self.n_rows:,} comparisons have a human verdict; "
             f"{100 * self.confidence_level:g} % intervals"
         )
-        bias = _brief(Estimate(*(100 * number for number in self.position_bias)), "z.1f")
+        bias = brief(Estimate(*(100 * number for number in self.position_bias)), "z.1f")
         lines.append(
             f"position bias: the first answer is preferred by {bias} points more than by humans"
         )

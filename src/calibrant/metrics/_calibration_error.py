@@ -305,15 +305,11 @@ class ClassBins(Statistic):
         return float(errors_in(sums, self.norm).mean())
 
 
-def bin_edges(n_bins: int) -> Floats:
-    """Return the edges of bins of equal width, as scikit-learn computes them."""
-    return np.linspace(0.0, 1.0, n_bins + 1)
-
-
 def uniform_bins(values: Floats, n_bins: int) -> NDArray[np.int32]:
     """Return the bin (low, high] of equal width of each value; 0 is in the first."""
     bins = np.empty(values.shape, dtype=np.int32)
-    kernels.find_bins(values.reshape(-1), bin_edges(n_bins), bins.reshape(-1))
+    edges = np.linspace(0.0, 1.0, n_bins + 1)  # as scikit-learn computes them
+    kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
     return bins
 
 

@@ -194,11 +194,6 @@ class _Scan(NamedTuple):
         one, two = _pairs_of_conditions(n_rows, min_rows)
         return scan._replace(one=one, two=two, moments=[own[one, two] for own in sums])
 
-    @property
-    def is_pair(self) -> Bools:
-        """Whether each segment has two conditions."""
-        return (self.one > 0) & (self.two > 0)
-
     def sums(self, *terms: Floats) -> list[Floats]:
         """Return sums over the rows where two conditions hold, of every pair of conditions."""
         n = self.holds.shape[1]
@@ -289,7 +284,7 @@ def draw_largest(
         if key not in scans:
             scans[key] = _Scan.of(errors, weight, best, min_rows)
         scan = scans[key]
-        size = scan.statistics(errors) - SECOND_CONDITION * scan.is_pair
+        size = scan.statistics(errors) - SECOND_CONDITION * ((scan.one > 0) & (scan.two > 0))
         largest[draw] = size.max(initial=-1e9)
         of_bins[draw] = largest_error(features, errors, weight, min_rows)
     return largest, of_bins

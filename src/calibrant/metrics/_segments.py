@@ -131,9 +131,8 @@ def calibration_segments(
     features : array-like or data frame of shape (n_rows, n_features)
         Numbers, text, categories, truth values or dates. What is missing (NaN, None) is a value of
         its own; a column that is missing throughout is ignored.
-    kind : None, "confidence" or a label, default=None
-        Whether the largest probability of each row, or the probability of one class, is compared
-        with labels. None is the positive (second) class of two, and the confidence for more.
+    kind
+        As in :func:`reliability_curve`.
     alpha : float, default=0.05
         Largest chance that any segment is reported whose predictions are right.
     min_rows : float, default=50

@@ -464,7 +464,8 @@ def reliability_curve(
     rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
     column = column_of(rows.classes, kind)
     events = rows.events(column)
-    edges, bins = binned.bin_edges(int(n_bins)), binned.find_bins(events, int(n_bins), strategy)
+    edges = np.linspace(0.0, 1.0, int(n_bins) + 1)
+    bins = binned.find_bins(events, int(n_bins), strategy)
     if strategy == "quantile":
         edges, bins = binned.mass_edges(events.values, bins)
     sums = binned.sums_in_bins(events, bins, len(edges) - 1)

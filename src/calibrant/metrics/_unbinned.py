@@ -63,9 +63,8 @@ def smooth_ece(
     ----------
     y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`evaluate`.
-    kind : None, "confidence" or a label, default=None
-        Whether the largest probability of each row, or the probability of one class, is compared
-        with labels. None is the positive (second) class of two, and the confidence for more.
+    kind
+        As in :func:`reliability_curve`.
 
     Returns
     -------
@@ -119,22 +118,18 @@ class ResidualMoments(Statistic):
 
     def value(self, sums: Floats) -> float:
         """Return the bandwidth that equals the error."""
-        moments = sums[:-2].reshape(N_MOMENTS, N_CELLS) / sums[-1]
-        return _fixed_point(cosine_series(moments), float(sums[-2] / sums[-1]))
+        coef = cosine_series(sums[:-2].reshape(N_MOMENTS, N_CELLS) / sums[-1])
+        # The error is at most the mean size of the residuals.
+        low, most = max(abs(float(coef[0])), NARROWEST_BANDWIDTH), float(sums[-2] / sums[-1])
 
+        def excess(sigma: float) -> float:
+            return smoothed_size(coef, sigma) - sigma
 
-def _fixed_point(coef: Floats, most: float) -> float:
-    """Bandwidth that equals the error, which is at most the mean size of the residuals."""
-    low = max(abs(float(coef[0])), NARROWEST_BANDWIDTH)
-
-    def excess(sigma: float) -> float:
-        return smoothed_size(coef, sigma) - sigma
-
-    if most <= low or excess(low) <= 0.0:
-        return min(smoothed_size(coef, low), 1.0)
-    if excess(most) >= 0.0:  # residuals of one sign, but for rounding
-        return min(most, 1.0)
-    return float(brentq(excess, low, most, xtol=1e-15, rtol=1e-15))
+        if most <= low or excess(low) <= 0.0:
+            return min(smoothed_size(coef, low), 1.0)
+        if excess(most) >= 0.0:  # residuals of one sign, but for rounding
+            return min(most, 1.0)
+        return float(brentq(excess, low, most, xtol=1e-15, rtol=1e-15))
 
 
 def cosine_series(moments: Floats) -> Floats:
@@ -217,9 +212,8 @@ def cumulative_differences(
     ----------
     y_true, y_proba, classes, pos_label
         As in :func:`evaluate`.
-    kind : None, "confidence" or a label, default=None
-        Whether the largest probability of each row, or the probability of one class, is compared
-        with labels. None is the positive (second) class of two, and the confidence for more.
+    kind
+        As in :func:`reliability_curve`.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double in ``scale`` and the
         p-values; elsewhere it counts as two rows.

@@ -350,6 +350,8 @@ class MeanSequence:
         """Return the mean and its interval, which misses at some time with probability alpha."""
         if self.n_rows == 0:
             return Estimate(math.nan, self.low, self.high)
+        # The variance is in epochs, each _GROWTH times as long as the one before; the epoch k has
+        # the part k^-_POWER / _ZETA of alpha, so that the bound holds in all of them at once.
         v, scale = max(self.variance, 1.0), self.high - self.low
         epochs = _POWER * math.log(math.log(_GROWTH * v) / math.log(_GROWTH))
         level = epochs + math.log(2.0 * _ZETA / alpha)

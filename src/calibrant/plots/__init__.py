@@ -1,4 +1,4 @@
-"""Diagrams: ``compute_*`` returns numbers, ``draw_*`` draws them.
+"""Diagrams: ``compute_*`` and metrics return numbers, ``draw_*`` draws them.
 
 matplotlib is loaded when something is drawn, and not before.
 """
@@ -6,11 +6,12 @@ matplotlib is loaded when something is drawn, and not before.
 from calibrant.plots._diagrams import ClasswiseSummary as ClasswiseSummary  # for the report
 from calibrant.plots._diagrams import (
     compute_classwise,
+    compute_map,
     draw_classwise,
     draw_decisions,
+    draw_map,
     draw_segments,
 )
-from calibrant.plots._maps import compute_map, draw_map
 from calibrant.plots._reliability import (
     ReliabilityDisplay,
     draw_reliability,

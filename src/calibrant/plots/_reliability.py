@@ -233,8 +233,8 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        ax
+            As in :func:`draw_reliability`.
         name : str, optional
             Name in the legend; ``estimator_name`` by default.
         ref_line : bool, default=True
@@ -299,9 +299,8 @@ class ReliabilityDisplay:
             True labels.
         kind, n_bins, n_resamples, random_state, sample_weight
             As in :func:`calibrant.metrics.reliability_curve`.
-        strategy : {"uniform", "quantile"}, optional
-            As there. By default a class of two has bins of equal mass, as in
-            :func:`calibrant.metrics.positive_ece`, and everything else bins of equal width.
+        strategy
+            As in :meth:`from_predictions`.
         classes : array-like of shape (n_classes,), optional
             Label of each column; ``classes_`` of the estimator by default.
         name : str, optional
@@ -353,13 +352,11 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        y_true, y_proba, kind, n_bins, n_resamples, random_state
+        y_true, y_proba, kind, n_bins, n_resamples, random_state, sample_weight, classes, pos_label
             As in :func:`calibrant.metrics.reliability_curve`.
         strategy : {"uniform", "quantile"}, optional
             As there. By default a class of two has bins of equal mass, as in
             :func:`calibrant.metrics.positive_ece`, and everything else bins of equal width.
-        sample_weight, classes, pos_label
-            As in :func:`calibrant.metrics.reliability_curve`.
         name, ref_line, ax, **kwargs
             As in :meth:`plot`.
 
@@ -456,13 +453,8 @@ def draw_line(
     faces = ["white" if hollow else colour for hollow in inside]
     points = ax.scatter(x, y, 10 + 40 * np.sqrt(share / share.max()), marker=line.get_marker())
     points.set(facecolors=faces, edgecolors=colour, linewidths=1.2, zorder=3.1, clip_on=False)
-    _draw_sizes(ax, curve, colour)
-    return line
-
-
-def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: object) -> None:
-    """Draw where the rows are, along the bottom: their share is the area over a bin."""
-    edges = np.maximum(curve.edges, ax.get_xlim()[0])
+    # Where the rows are, along the bottom: their share is the area over a bin.
+    edges = np.maximum(curve.edges, edge)
     widths = np.diff(np.log(edges) if ax.get_xscale() == "log" else edges)
     # Bins of zeros, and those below the first number of logarithmic axes, have no width to be seen.
     density = np.where(widths > 0.0, curve.weight, 0.0)
@@ -470,6 +462,7 @@ def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: object) -> None:
     height = HEIGHT_OF_SIZES * density / max(density.max(), np.finfo(np.float64).tiny)
     bars = ax.stairs(height, edges, fill=True, color=colour, alpha=0.2, linewidth=0, zorder=1)
     bars.set_transform(ax.get_xaxis_transform())
+    return line
 
 
 def draw_counts(ax: Axes, curve: ReliabilityCurve) -> None:

@@ -16,7 +16,7 @@ from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant._calibrators.composition import out_of_fold
 from calibrant._result import Estimate, Result, data_frame, doc, result
-from calibrant._text import percent, shorten
+from calibrant._text import align_columns, percent, shorten
 from calibrant.metrics import class_shares, positive_ece
 
 if TYPE_CHECKING:
@@ -179,13 +179,7 @@ class ModelTable(Result):
 
     def __repr__(self) -> str:
         cells = self.cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        n_names = 1 + ("task" in cells[0])
-        lines = []
-        for line in cells:
-            names = map(str.ljust, line[:n_names], widths)
-            numbers = map(str.rjust, line[n_names:], widths[n_names:])
-            lines.append("  ".join([*names, *numbers]).rstrip())
+        lines = align_columns(cells, 1 + ("task" in cells[0]))
         lines.append(
             "\n> after calibration, on rows that it was not fitted to. "
             f"At {percent(TRUSTED, 0)}: questions answered, in %, if so many of the answers given "

@@ -31,6 +31,9 @@ NOTICEABLE = 0.005
 NOTICEABLE_GAIN = 0.005
 """Part of the NLL of the default by which another method must be better to replace it."""
 
+NAMED_GAIN = 5e-5
+"""Differences in NLL below this are zero as they are printed."""
+
 LITTLE = "little or nothing"
 """Less than 15 % of an error."""
 
@@ -246,7 +249,7 @@ def _lead(
             words += "" if _lead_of(best) > 0 else "That may be chance. "
             words += f"It has {_chance(best)}."
     behind = best.beside_auto
-    if auto is None or behind is None or best.method == auto.method:
+    if auto is None or behind is None or behind.value > -NAMED_GAIN:  # auto is as good
         return words
     words += f" auto, the default, is behind it by {-behind.value:.4f}"
     if _clear_value(behind) == 0.0:

@@ -24,8 +24,10 @@ from calibrant._row_sample import RowSample
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from calibrant._files.chunks import open_tables
-    from calibrant._types import Array, Label, Labels
+    from calibrant._types import Label, Labels
 
 __all__ = ["Chunks", "RowSample", "dask", "open_tables", "spark"]
 __getattr__, _ = attach(
@@ -148,7 +150,7 @@ class Chunks(ABC):
 
 def _count_rows(
     start: Callable[[], RowSample],
-    counts: Array | None,
+    counts: NDArray[np.integer] | None,
     scores: object,
     y: object,
     sample_weight: object = None,

@@ -20,10 +20,8 @@ from calibrant import _trial as trial
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._files.align import align
-from calibrant._predictions import metric_of as mean_of
-from calibrant._predictions import read_predictions
 from calibrant._trial import UNCALIBRATED, fit_and_judge
-from calibrant.metrics import METRICS, LogLoss
+from calibrant.metrics import METRICS, LogLoss, Predictions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,9 +115,9 @@ def _judge(
     began = perf_counter()
     rows = scores if calibrator is None else calibrator.predict_proba(scores)
     seconds = 0.0 if calibrator is None else perf_counter() - began
-    read = read_predictions(y, rows, None, classes)
+    read, loss = Predictions.read(y, rows, classes=classes), LogLoss(SMALLEST)
     values = {name: metric.compute(read, n_bins) for name, (metric, n_bins) in MEASURED.items()}
-    return values, mean_of(read, LogLoss(SMALLEST)), seconds
+    return values, loss.value(loss.sums(read)), seconds
 
 
 @cache

@@ -128,7 +128,7 @@ def split_blocks(
 class PaperSearch(NormalizationAwareIsotonic):
     """One of the paper's searches for NA-FIR, which keeps the blocks of PAVA.
 
-    A subclass names its ``search``, the limit of its ``rounds``, and implements ``_search``.
+    A subclass names the limit of its ``rounds``, and implements ``_search``.
 
     Parameters
     ----------
@@ -153,9 +153,6 @@ class PaperSearch(NormalizationAwareIsotonic):
        Isotonic Techniques", ICML 2025.
     """
 
-    search: ClassVar[str]
-    """Name in reports of solvers."""
-
     rounds: ClassVar[int]
     """Limit of rounds if ``max_rounds`` does not say another."""
 
@@ -163,6 +160,11 @@ class PaperSearch(NormalizationAwareIsotonic):
     good_for = "comparison"
 
     prior_strength: str | float = number(default=0.0, high=1e12, words=("cv",))
+
+    @property
+    def search(self) -> str:
+        """Name in reports of solvers."""
+        return str(self.method).removeprefix("na-fir-")
 
     def _options(self) -> dict[str, object]:
         """Return the options of the solver of NA-FIR, which calls the search."""
@@ -223,7 +225,6 @@ class Annealing(PaperSearch):
     title = "NA-FIR by annealing"
     summary = "one isotonic step function, by the paper's Algorithm 1"
     place = 20
-    search: ClassVar[str] = "annealing"
     rounds: ClassVar[int] = 1
 
     beta: float = number(default=200.0)
@@ -288,7 +289,6 @@ class ProjectedGradient(PaperSearch):
     title = "NA-FIR by projected gradient"
     summary = "one isotonic step function, by projected gradient descent"
     place = 21
-    search: ClassVar[str] = "projected-gradient"
     rounds: ClassVar[int] = 2000
 
     def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> Searched:
@@ -327,9 +327,7 @@ class ConstrainedSearch(PaperSearch):
         notes = () if result.status in self._fine else (str(result.message),)
         return np.exp(theta - theta[-1]), int(result.nit), notes
 
-    def _run(
-        self, blocks: PooledBlocks, theta: Floats, tol: float, max_rounds: int
-    ) -> OptimizeResult:
+    def _run(self, blocks: PooledBlocks, theta: Floats, tol: float, limit: int) -> OptimizeResult:
         """Minimise over non-decreasing values."""
         raise NotImplementedError
 
@@ -341,12 +339,9 @@ class SLSQP(ConstrainedSearch):
     title = "NA-FIR by SLSQP"
     summary = "one isotonic step function, by SLSQP"
     place = 22
-    search: ClassVar[str] = "slsqp"
     _fine: ClassVar[set[int]] = {0}
 
-    def _run(
-        self, blocks: PooledBlocks, theta: Floats, tol: float, max_rounds: int
-    ) -> OptimizeResult:
+    def _run(self, blocks: PooledBlocks, theta: Floats, tol: float, limit: int) -> OptimizeResult:
         differences = np.diff(np.eye(len(theta)), axis=0)
         return solve(
             blocks.loss_and_gradient,
@@ -355,7 +350,7 @@ class SLSQP(ConstrainedSearch):
             method="SLSQP",
             bounds=[(-100.0, 100.0)] * len(theta),
             constraints={"type": "ineq", "fun": np.diff, "jac": lambda _: differences},
-            options={"ftol": 1e-4 * tol, "maxiter": max_rounds},
+            options={"ftol": 1e-4 * tol, "maxiter": limit},
         )
 
 
@@ -366,12 +361,9 @@ class TrustConstr(ConstrainedSearch):
     title = "NA-FIR by trust-constr"
     summary = "one isotonic step function, by trust-constr"
     place = 23
-    search: ClassVar[str] = "trust-constr"
     _fine: ClassVar[set[int]] = {1, 2}
 
-    def _run(
-        self, blocks: PooledBlocks, theta: Floats, tol: float, max_rounds: int
-    ) -> OptimizeResult:
+    def _run(self, blocks: PooledBlocks, theta: Floats, tol: float, limit: int) -> OptimizeResult:
         n = len(theta)
         dense, weight = blocks.counts.matrix(n).toarray(), blocks.likelihood.weight
 
@@ -391,7 +383,7 @@ class TrustConstr(ConstrainedSearch):
             method="trust-constr",
             hess=hessian,
             constraints=LinearConstraint(differences, 0.0, np.inf),
-            options={"gtol": tol, "xtol": 1e-10, "barrier_tol": tol, "maxiter": max_rounds},
+            options={"gtol": tol, "xtol": 1e-10, "barrier_tol": tol, "maxiter": limit},
         )
 
 
@@ -406,7 +398,6 @@ class Penalty(PaperSearch):
     title = "NA-FIR by penalty"
     summary = "one isotonic step function, by the penalty method"
     place = 24
-    search: ClassVar[str] = "penalty"
     rounds: ClassVar[int] = 2000
 
     def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> Searched:

@@ -281,30 +281,20 @@ def interval_table(table: StudyTable) -> Table:
     )
 
 
-def binned_metrics(table: StudyTable) -> list[str]:
-    """Return the calibration errors that a table has with every number of bins."""
-    present = set(table.metrics)
-    return [m for m in BINNED if present.issuperset([m, *(f"{m}-{n}" for n in BINS if n != 15)])]
-
-
-def binned_ranks(table: StudyTable, metric: str) -> dict[int, pd.Series]:
-    """Return average ranks by a calibration error of each number of bins."""
-    names = {n: metric if n == 15 else f"{metric}-{n}" for n in BINS}
-    columns = columns_of(table)
-    return {n: ranks.rank_cases(table, own, columns).mean() for n, own in names.items()}
-
-
 def sensitivity_table(table: StudyTable) -> Table | None:
     """Average ranks by ECEs of 10, 15 and 25 bins; None without these metrics."""
-    columns, kinds = columns_of(table), binned_metrics(table)
+    columns, present = columns_of(table), set(table.metrics)
+    names = {m: [m if n == 15 else f"{m}-{n}" for n in BINS] for m in BINNED}
+    kinds = [metric for metric in BINNED if present.issuperset(names[metric])]
     if not kinds:
         return None
     result, last = [], []
     for metric in kinds:
-        average = binned_ranks(table, metric)
-        for ranked in average.values():
+        average = [ranks.rank_cases(table, name, columns).mean() for name in names[metric]]
+        for ranked in average:
             result.append(_entries(ranked, ".2f"))
-            last.append(Entry(f"{ranks.rank_correlation(ranked, average[15]):.3f}"))
+            rho = ranks.rank_correlation(ranked, average[BINS.index(15)])
+            last.append(Entry(f"{rho:.3f}"))
     return Table(
         "sensitivity",
         "Average ranks by number of bins",

@@ -1,4 +1,6 @@
-"""Maximal upper sets in interval form: one pass, the set of bits, the splitting, its proof."""
+"""Pooling of violators; upper sets in interval form: one pass, its set of bits, its proof."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._kernels import isotonic as kernels
+from calibrant._kernels.isotonic import pool_adjacent_violators
 from reference.bivariate_isotonic import (
     excess,
     lemma_upper_set,
@@ -13,6 +16,31 @@ from reference.bivariate_isotonic import (
     split,
     upper_sets,
 )
+from reference.isotonic import min_max
+
+pairs_of_sums = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=9)
+
+
+def expanded(first, top, bottom, n):
+    sizes = np.diff(np.append(first, n))
+    return np.repeat(top / bottom, sizes)
+
+
+@given(pairs_of_sums)
+def test_equals_the_min_max_formula_exactly(pairs):
+    b, a = (np.array(x, dtype=float) for x in zip(*pairs, strict=True))
+    exact = min_max([Fraction(int(t), int(n)) for t, n in pairs], [n for _, n in pairs])
+    fitted = expanded(*pool_adjacent_violators(b, a), len(b))
+    assert fitted.tolist() == [float(v) for v in exact]
+
+
+def test_values_increase_strictly_and_equal_means_pool():
+    """1/3 and 2/6 are one block, although their running means could round apart."""
+    first, top, bottom = pool_adjacent_violators(
+        np.array([1.0, 2.0, 3.0]), np.array([3.0, 6.0, 6.0])
+    )
+    assert first.tolist() == [0, 2]
+    assert (top / bottom).tolist() == [1 / 3, 0.5]
 
 
 @st.composite
