@@ -322,8 +322,6 @@ def kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabil
     if kind is None:
         return plain if n_columns > 1 else single_kind(plain)
     if is_single(kind) and n_columns > 1:
-        raise PredictionFileError(
-            f"{where} has {n_columns} columns of scores, but --scores {kind} needs one number per "
-            "row; choose one column with --columns"
-        )
+        needed = f"--scores {kind} needs one number per row; choose one column with --columns"
+        raise PredictionFileError(f"{where} has {n_columns} columns of scores, but {needed}")
     return kind
