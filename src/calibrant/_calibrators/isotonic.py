@@ -59,7 +59,6 @@ class FlattenedIsotonic(Calibrator):
     _solver = staticmethod(solve_flattened)
 
     map_: SharedSteps = fitted()
-
     step_function_ = FromMap("step_function")
 
 
@@ -146,7 +145,6 @@ class NormalizationAwareIsotonic(Calibrator):
     map_: SharedSteps = fitted()
     prior_strength_: float = fitted()
     cv_results_: StrengthResults | None = fitted()
-
     step_function_ = FromMap("step_function")
 
     def _solve(
@@ -229,7 +227,6 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     raise_to_even: bool = choice(default=True)
     map_: RankedSteps = fitted()
     prior_report_: SolverReport | None = fitted()
-
     step_function_ = FromMap("step_function")
     prior_share_ = FromMap("prior_share")
     inverse_temperature_ = FromMap("inverse_temperature")

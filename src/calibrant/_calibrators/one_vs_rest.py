@@ -42,7 +42,6 @@ class OneVsRestCalibrator(Calibrator):
     _unlabelled = "they keep their scores"
 
     map_: ClasswiseCurves = fitted()
-
     curves_ = FromMap("curves")
 
     def _n_parameters(self, n_classes: int) -> int:

@@ -40,7 +40,6 @@ class LogitCalibrator(Calibrator):
     """
 
     zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
-
     zero_logit_ = FromMap("zero_logit")
 
 
@@ -97,7 +96,6 @@ class TemperatureScaling(LogitCalibrator):
     tol: float = number(default=1e-10)
     prior_strength: float = number(default=AT_SCORES, high=HELD)
     map_: TemperatureMap = fitted()
-
     inverse_temperature_ = FromMap("inverse_temperature")
 
     @property
@@ -144,7 +142,6 @@ class _AffineScaling(LogitCalibrator):
     tol: float = number(default=1e-6)
     max_rounds: int = number(default=500, low=1, whole=True)
     map_: AffineMap = fitted()
-
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
 
@@ -325,7 +322,6 @@ class StructuredScaling(LogitCalibrator):
     tol: float = number(default=1e-6)
     max_rounds: int = number(default=100, low=1, whole=True)
     map_: StructuredMap = fitted()
-
     inverse_temperature_ = FromMap("inverse_temperature")
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
@@ -431,7 +427,6 @@ class MonotoneSpline(LogitCalibrator):
     tol: float = number(default=1e-8)
     max_rounds: int = number(default=100, low=1, whole=True)
     map_: SplineMap = fitted()
-
     knots_ = FromMap("knots")
     slopes_ = FromMap("slopes")
 
