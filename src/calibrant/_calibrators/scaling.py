@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._solvers.structured import StructuredFit
 
-
 MOST_CLASSES = 200  # up to which "auto" fits a matrix: its cost grows with their square
 
 
@@ -111,9 +110,8 @@ class _AffineScaling(LogitCalibrator):
     Parameters
     ----------
     prior_strength : float, default=1000
-        Number of pseudo-observations, rows of the calibration set labelled by temperature scaling,
-        that shrink the map towards it. 0 is the paper's, which overfits where a class has few rows,
-        and has no finite minimum where a class is never mistaken.
+        Number of pseudo-observations, labelled by temperature scaling, that shrink the map towards
+        it. 0 is the paper's, which overfits where a class has few rows.
     ridge : float, default=0.0
         Strength of the squared penalty on all parameters, divided by k (k + 1).
     tol : float, default=1e-6
