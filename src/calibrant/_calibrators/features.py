@@ -191,6 +191,8 @@ class FeatureCalibrator(AroundWithColumns):
 
     def _compose(self) -> CalibrationMap:
         ours: list[BoostedTrees | LinearLogits] = [*self.trees_, *self.linear_]
+        names = {column.name for column in self.columns_}
+        ensure(len(names) == len(self.columns_), "a name of columns_ is repeated")
         score, width = self.calibrator_, sum(column.width for column in self.columns_)
         n_outputs = 1 if len(score.classes_) == 2 else len(score.classes_)
         for learner in ours:

@@ -19,12 +19,7 @@ if TYPE_CHECKING:
     from calibrant.decisions._curves import CostCurve as CostCurve
     from calibrant.decisions._curves import DecisionCurve as DecisionCurve
     from calibrant.decisions._curves import RiskCoverage as RiskCoverage
-    from calibrant.decisions._curves import (
-        cost_curve,
-        decision_curve,
-        risk_coverage,
-        threshold_for,
-    )
+    from calibrant.decisions._curves import cost_curve, decision_curve, risk_coverage, threshold_for
     from calibrant.decisions._estimators import ConformalSets, CostSensitive
 
 _HOMES = {
