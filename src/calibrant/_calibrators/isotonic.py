@@ -31,11 +31,6 @@ class FlattenedIsotonic(Calibrator):
     step_function_ : StepFunction
         The fitted map, before division by the sum.
 
-    See Also
-    --------
-    NormalizationAwareIsotonic : Takes the division into account when it fits.
-    OneVsRestIsotonic : One map for each class.
-
     Notes
     -----
     Exact, in O(m k log m) time; only exact ties are merged. A row that lies wholly below everything
@@ -95,11 +90,6 @@ class NormalizationAwareIsotonic(Calibrator):
         Number of pseudo-observations used.
     cv_results_ : dict or None
         Held-out NLL ("negative_log_likelihood") of each "prior_strength" tried.
-
-    See Also
-    --------
-    FlattenedIsotonic : The first round of this method.
-    SortedCumulativeIsotonic : The paper's other method.
 
     Notes
     -----

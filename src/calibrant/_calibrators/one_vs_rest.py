@@ -89,10 +89,6 @@ class OneVsRestIsotonic(OneVsRestCounts):
     Each class's indicator is regressed on its probability, and the mapped row is divided by its
     sum. With many classes or few rows it overfits, and it can change the order of the classes.
 
-    See Also
-    --------
-    FlattenedIsotonic : One map for all classes.
-
     Notes
     -----
     Linear between probabilities of the calibration set, as scikit-learn's ``IsotonicRegression``

@@ -210,11 +210,6 @@ class DirichletCalibration(MatrixScaling):
     It is matrix scaling of the log-probabilities; the penalty off the diagonal and on the
     intercepts (ODIR) is what makes it usable with more than a few classes.
 
-    See Also
-    --------
-    MatrixScaling : The same map of the logits as they are.
-    OneVsRestBeta : The binary method that it extends.
-
     Notes
     -----
     In cross-validation over the calibration sets of 41 real classifiers the best ``odir`` was 1 or
