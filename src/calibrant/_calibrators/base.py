@@ -51,10 +51,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base class of all calibrators: checks the input and stores the result of a solver.
 
     A subclass declares its parameters (see ``parameters``), its names, and ``_solver``, or
-    implements ``_solve``, which returns what it declares as fitted. A subclass with a ``method`` is
-    known everywhere (``methods``), and inherits what is documented here. Nothing in ``_solve``
-    warns: ``_complaints`` of the fitted calibrator yields the warnings, so that a calibrator inside
-    another one can be quiet.
+    implements ``_solve``, which returns what it declares as fitted. One with a ``method`` is known
+    everywhere (``methods``). Nothing in ``_solve`` warns: ``_complaints`` of the fitted calibrator
+    yields the warnings, so that a calibrator inside another one can be quiet.
 
     Parameters
     ----------
@@ -331,8 +330,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
-            The fitted calibrator. Its ``sample_`` holds the rows, or a sample of them;
-            ``model_file.save(calibrator, path, sample=True)`` keeps it.
+            Its ``sample_`` holds the rows, or a sample of them; ``model_file.save(calibrator,
+            path, sample=True)`` keeps it.
         """
         self._check_parameters()
         gate.check_number("decay", decay, low=0.0, high=1.0)

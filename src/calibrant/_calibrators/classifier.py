@@ -136,7 +136,8 @@ class CalibratedClassifier(
         from sklearn.svm import LinearSVC
 
         default = LinearSVC(random_state=0)
-        return default.set_fit_request(sample_weight=True) if _is_routed() else default
+        is_routed = get_config()["enable_metadata_routing"]
+        return default.set_fit_request(sample_weight=True) if is_routed else default
 
     def fit(self, X: object, y: object, sample_weight: object = None, **fit_params: object) -> Self:
         """Fit the classifier and its calibrator.
@@ -224,7 +225,7 @@ class CalibratedClassifier(
         sample_weight: object,
         fit_params: dict[str, object],
     ) -> Bunch:
-        if _is_routed():
+        if get_config()["enable_metadata_routing"]:
             routed = routing.process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
             return Bunch(**{"calibrator": Bunch(fit={})} | routed)
         own = {name: fit_params[name] for name in ("groups",) if name in fit_params}
@@ -359,8 +360,3 @@ class CalibratedClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._get_estimator()).input_tags.sparse
         return tags
-
-
-def _is_routed() -> bool:
-    """Whether scikit-learn passes metadata to whoever requests them."""
-    return bool(get_config()["enable_metadata_routing"])

@@ -46,8 +46,8 @@ class FeatureCalibrator(AroundWithColumns):
 
         (share * p + (1 - share) * q_0) ** sharpness,    p to the product of q_j ** powers_j.
 
-    The powers have the largest held-out likelihood, with a price for leaving the score alone, and
-    the share grows with what the features gained: where they say nothing, it is 0.
+    The powers have the largest held-out likelihood, with a price for leaving the score alone. The
+    share grows with what the features gained: where they say nothing, it is 0.
 
     Parameters
     ----------

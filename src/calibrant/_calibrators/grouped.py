@@ -178,11 +178,6 @@ class GroupedCalibrator(AroundWithColumns):
         ----------
         group : object
             One of ``groups_``; None for the fit of all, which other groups get.
-
-        Returns
-        -------
-        calibrator : Mixture
-            Fitted; its ``predict_proba`` needs no groups.
         """
         taken = self._take()
         names = taken.groups_.tolist()

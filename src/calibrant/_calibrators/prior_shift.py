@@ -67,12 +67,11 @@ class PriorShift(Calibrator):
 
     Notes
     -----
-    Frequencies of unlabelled rows maximise the likelihood (Saerens et al. [1]_), by Newton's method
-    rather than expectation maximisation, which needs thousands of rounds where classes are hard to
-    distinguish. ``from_priors_`` are mean probabilities, not label frequencies, so that rows like
-    those of the calibration set show no shift even if the map is wrong (Alexandari et al. [2]_).
-    The interval includes the sampling error of the calibration set, in its frequencies and in the
-    map, but not that classes may look different from before.
+    Frequencies of unlabelled rows maximise the likelihood (Saerens et al. [1]_). ``from_priors_``
+    are mean probabilities, not label frequencies, so that rows like those of the calibration set
+    show no shift even if the map is wrong (Alexandari et al. [2]_). The interval includes the
+    sampling error of the calibration set, in its frequencies and in the map, but not that classes
+    may look different from before.
 
     References
     ----------
