@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap
 
 
+# Methods that work where a class has probability 0 in some rows: the others fit a map to the scores
+# of each class, or count how often it was offered.
 CAPABLE = ("auto", "ts", "structured", "spline", "fir", "na-fir", "scir")
-"""Methods that work where a class has probability 0 in some rows: the others fit a map to the
-scores of each class, or count how often it was offered."""
-
-DEPTH = 100.0
-"""Logit of an absent option below the largest, in units of the spread of the others."""
+DEPTH = 100.0  # logit of an absent option below the largest, by the spread of the others
 
 
 class Around(Composed):

@@ -129,8 +129,8 @@ class Search:
     def hold_out(self, names: list[str], start: Callable[[str], None]) -> None:
         """Predict each row by every candidate, fitted without the fold of the row.
 
-        The first of ``names`` is temperature scaling, from which others start. ``start`` is told
-        of each candidate.
+        The first of ``names`` is temperature scaling, from which others start. ``start`` is called
+        with the name of each candidate.
         """
         for name in names:
             start(name)

@@ -153,10 +153,6 @@ class CalibratedClassifier(
             Passed to the estimator. ``groups``, the group of each row, goes to a ``cv`` that splits
             by them, such as ``GroupKFold()``, and to the calibrator. With metadata routing, all go
             to whoever requests them.
-
-        Returns
-        -------
-        self : object
         """
         calibrator = self._find_calibrator()
         estimator = self._get_estimator()
@@ -244,12 +240,8 @@ class CalibratedClassifier(
             del fit_params["groups"]
         takes_weights = "sample_weight" in signature(estimator.fit).parameters
         if sample_weight is not None and not takes_weights:
-            notices.warn(
-                CalibrantWarning(
-                    f"{type(estimator).__name__} does not take sample_weight; the weights are used "
-                    "for the calibration only"
-                )
-            )
+            message = f"{type(estimator).__name__} does not take sample_weight; the weights are "
+            notices.warn(CalibrantWarning(f"{message}used for the calibration only"))
         if sample_weight is not None and takes_weights:
             fit_params = fit_params | {"sample_weight": sample_weight}
         parts = {"estimator": Bunch(fit=fit_params), "calibrator": Bunch(fit=own)}
@@ -301,10 +293,6 @@ class CalibratedClassifier(
             Whatever the estimator takes.
         **params : dict
             ``groups`` of the rows, for a calibrator that takes them.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
         """
         return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 

@@ -34,12 +34,9 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-LEAST_PROBABILITY = float(np.finfo(np.float64).tiny)
-"""A probability of zero has this logarithm."""
-
-MOST_CELLS_COMPARED, LEAST_ROWS_COMPARED = 1 << 18, 5000
-"""Number of probabilities of each classifier on which shares of classes are compared, and least
-number of rows."""
+LEAST_PROBABILITY = float(np.finfo(np.float64).tiny)  # a probability of zero has its logarithm
+MOST_CELLS_COMPARED = 1 << 18  # probabilities on which shares of classes are compared, but at least
+LEAST_ROWS_COMPARED = 5000  # this many rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._types import Bools, Labels
 
-PRIOR_ROWS = 20.0
-"""Pseudo-observations of methods that count: within the validation parts of real classifiers one
-does most of the good, and more do more."""
+PRIOR_ROWS = 20.0  # of methods that count: of real classifiers one does most, and more do more
 
 
 class OneVsRestCalibrator(Calibrator):

@@ -28,8 +28,7 @@ from calibrant._types import Floats, Label, Labels, Wholes
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
 
-BY_CLASS = ("from_priors", "to_priors")
-"""Parameters that are a number for each class."""
+BY_CLASS = ("from_priors", "to_priors")  # parameters that are a number for each class
 
 
 class PriorShift(Calibrator):
@@ -195,7 +194,7 @@ class PriorShift(Calibrator):
 
     @classmethod
     def from_class_weight(cls, class_weight: object, y: object, **parameters: Any) -> Self:
-        """Return the fitted map that undoes a ``class_weight`` of training.
+        """Return the fitted map that undoes a ``class_weight`` of training; it needs no rows.
 
         Parameters
         ----------
@@ -209,11 +208,6 @@ class PriorShift(Calibrator):
             Of the constructor but priors. With ``scores="positive"`` or "decision" ``classes`` are
             needed, unless labels are 0 and 1, -1 and 1, or False and True.
 
-        Returns
-        -------
-        shift : PriorShift
-            Fitted; it needs no rows.
-
         Examples
         --------
         >>> from calibrant import PriorShift
@@ -225,7 +219,7 @@ class PriorShift(Calibrator):
 
     @classmethod
     def from_sampling(cls, rates: object, y: object, **parameters: Any) -> Self:
-        """Return the fitted map that undoes under- or over-sampling of the training set.
+        """Return the fitted map that undoes under- or over-sampling of training; it needs no rows.
 
         Parameters
         ----------
@@ -237,11 +231,6 @@ class PriorShift(Calibrator):
             Labels before sampling.
         **parameters
             As of ``from_class_weight``.
-
-        Returns
-        -------
-        shift : PriorShift
-            Fitted; it needs no rows.
 
         Examples
         --------

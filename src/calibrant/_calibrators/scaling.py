@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from calibrant._solvers.structured import StructuredFit
 
 
-MOST_CLASSES = 200
-"""Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
+MOST_CLASSES = 200  # up to which "auto" fits a matrix: its cost grows with their square
 
 
 class LogitCalibrator(Calibrator):

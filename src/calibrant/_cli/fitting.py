@@ -57,10 +57,8 @@ def fit(val: Path, method: str, output: Path, request: Request, priors: str | No
     from calibrant.errors import ConvergenceWarning
 
     if (request.groups is not None) + bool(request.features) + (priors is not None) > 1:
-        raise click.UsageError(
-            "--groups, --features and --priors exclude each other; name the group a feature, or "
-            "fit each group alone"
-        )
+        fault = "--groups, --features and --priors exclude each other"
+        raise click.UsageError(f"{fault}; name the group a feature, or fit each group alone")
     with warnings.catch_warnings(record=True) as caught, progress_bar(f"reading {val}") as advance:
         warnings.simplefilter("always")
         data = read_any(

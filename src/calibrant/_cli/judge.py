@@ -271,10 +271,8 @@ def _read(
     if grade is None:
         return _read_scores(labelled, unlabelled, replace(request, more=more))
     if request.kind or request.normalize or request.columns or request.ignore:
-        raise click.UsageError(
-            "--scores, --normalize, --columns and --ignore describe scores; with --grade there "
-            "are none"
-        )
+        options = "--scores, --normalize, --columns and --ignore"
+        raise click.UsageError(f"{options} describe scores; with --grade there are none")
     label, classes = request.label or "label", None
     if request.classes is not None:
         named = np.array(request.classes, dtype=object)

@@ -242,15 +242,13 @@ def read_two(val: Path, test: Path | None, request: Request, test_labels: Path |
     of_test = replace(request, usual_part="test", labels=test_labels)
     second = read_file(test, of_test, like=first, positive_last=True)
     if first.source == second.source:
-        raise PredictionFileError(
-            f"{val} has no val_* and test_* parts, and rows that were fitted to cannot judge; give "
-            "a second file, or draw rows by --split 0.5"
-        )
+        fault = "has no val_* and test_* parts, and rows that were fitted to cannot judge"
+        remedy = "give a second file, or draw rows by --split 0.5"
+        raise PredictionFileError(f"{val} {fault}; {remedy}")
     if first.rows.kind != second.rows.kind:
-        raise PredictionFileError(
-            f"{first.source} holds {first.rows.kind}, but {second.source} {second.rows.kind}; "
-            "choose one by --scores, or convert a file"
-        )
+        kinds = f"holds {first.rows.kind}, but {second.source} {second.rows.kind}"
+        remedy = "choose one by --scores, or convert a file"
+        raise PredictionFileError(f"{first.source} {kinds}; {remedy}")
     return first, second, {"calibration": first.source, "test": second.source}
 
 

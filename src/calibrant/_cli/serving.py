@@ -265,8 +265,6 @@ def _open(state: Path, alpha: float | None, calibrator: Calibrator) -> Calibrati
         return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes, model=model)
     monitor = CalibrationMonitor.load(state, model=model)
     if alpha not in (None, monitor.alpha):
-        raise click.UsageError(
-            f"{state} was started with --alpha {monitor.alpha}, which cannot change later; use the "
-            "same, or start another state file"
-        )
+        fault = f"{state} was started with --alpha {monitor.alpha}, which cannot change later"
+        raise click.UsageError(f"{fault}; use the same, or start another state file")
     return monitor

@@ -180,10 +180,9 @@ def _find_classes(
     is_single, n_classes = rows.is_single, n_classes_of(rows.kind, n_columns)
     if request.classes is not None:
         if len(request.classes) != n_classes:
-            raise PredictionFileError(
-                f"{place.source} has {number_of(n_columns, 'column')} of scores, but --classes "
-                f"names {len(request.classes)} classes"
-            )
+            columns = f"{number_of(n_columns, 'column')} of scores"
+            named = f"--classes names {len(request.classes)} classes"
+            raise PredictionFileError(f"{place.source} has {columns}, but {named}")
         return _typed(request.classes, y)
     if like is not None:
         if names is not None and not is_single:
@@ -244,10 +243,9 @@ def _two_classes(rows: Rows, y: Labels, known: Sequence[str | int], positive: st
     if not others and isinstance(own, int) and own in (0, 1):
         others = [1 - own]
     if len(others) != 1 or rows.scores.shape[1] > 2:
-        raise PredictionFileError(
-            f"{rows.place.source}: --positive {positive} is not one of two classes, which are "
-            f"{some(known)}{'' if others else '; name both with --classes'}"
-        )
+        fault = f"--positive {positive} is not one of two classes, which are {some(known)}"
+        remedy = "" if others else "; name both with --classes"
+        raise PredictionFileError(f"{rows.place.source}: {fault}{remedy}")
     return [*others, own]
 
 
@@ -277,16 +275,14 @@ def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[object]
     with naming(place):
         match = match_columns(names, list(classes))
     if match is None:
+        columns = f"{number_of(n_columns, 'column')} of scores"
         raise PredictionFileError(
-            f"{place.source} has {number_of(n_columns, 'column')} of scores, but the model has "
-            f"{len(classes)} classes"
+            f"{place.source} has {columns}, but the model has {len(classes)} classes"
         )
     used = {j for j, c in zip(match.columns, match.classes, strict=True) if c in classes}
     others = [name for j, name in enumerate(names) if j not in used]
-    raise PredictionFileError(
-        f"{place.source}: columns {some(others)} are not classes of the model; leave them out "
-        "with --ignore"
-    )
+    fault = f"columns {some(others)} are not classes of the model; leave them out with --ignore"
+    raise PredictionFileError(f"{place.source}: {fault}")
 
 
 def read_labels(rows: Rows, *, as_text: bool = False) -> Labels:
@@ -310,10 +306,9 @@ def labels_of(stored: Labels, place: Place, *, as_text: bool = False) -> Labels:
     if stored.dtype.kind in "iub":
         return stored.astype(str) if as_text else stored
     if stored.dtype.kind not in "OUSf" or not {*map(type, stored.tolist())} <= LABEL_TYPES:
-        raise PredictionFileError(
-            f"{place.source} has labels of type {stored.dtype.name}, which are neither text nor "
-            f"whole numbers; name another column ({place.label_option})"
-        )
+        fault = f"labels of type {stored.dtype.name}, not text or whole numbers"
+        remedy = f"name another column ({place.label_option})"
+        raise PredictionFileError(f"{place.source} has {fault}; {remedy}")
     texts = texts_of(stored)
     distinct = dict.fromkeys(texts)
     is_missing = {text: bool(MISSING.fullmatch(text)) for text in distinct}

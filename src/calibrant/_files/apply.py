@@ -161,10 +161,9 @@ def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     if order is not None:
         return gate.changed_order(order, names)
     if fitted is not None and names != fitted.tolist():
-        raise errors.ColumnNameError(
-            f"{place.source}: the columns are {some(names)}, but the model expects {some(fitted)} "
-            "in this order; rename or reorder them"
-        )
+        fault = f"the columns are {some(names)}, but the model expects {some(fitted)}"
+        remedy = "rename or reorder them"
+        raise errors.ColumnNameError(f"{place.source}: {fault} in this order; {remedy}")
     return None
 
 

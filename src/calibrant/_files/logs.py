@@ -219,10 +219,8 @@ def _read_contents(path: Path, *, is_alone: bool) -> Iterator[tuple[object, str]
     if isinstance(records, list):
         yield from ((fields, f"{path}, record {i} (from 0)") for i, fields in enumerate(records))
     elif is_alone:  # else results and lists of runs, which tools write beside their samples
-        raise PredictionFileError(
-            f"{path} is neither an Inspect log with samples nor a list of objects; if it has one "
-            "JSON object per line, rename it to .jsonl"
-        )
+        fault = "is neither an Inspect log with samples nor a list of objects"
+        raise PredictionFileError(f"{path} {fault}; rename lines of objects to .jsonl")
 
 
 def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:

@@ -83,10 +83,8 @@ class Record(NamedTuple):
         if value is None and name in (FILE, QUESTION):
             value = self.file if name == FILE else self.question
         if not isinstance(value, str | int | float):
-            raise self.error(
-                f": the field {name!r} is {describe(value)}; fill it, drop the record, or name "
-                f"another ({option})"
-            )
+            remedy = f"fill it, drop the record, or name another ({option})"
+            raise self.error(f": the field {name!r} is {describe(value)}; {remedy}")
         return value
 
     @property
@@ -208,9 +206,9 @@ def to_question(
     scores = []
     for name, value in zip(names, values, strict=True):
         if not is_score(value) or not -1e300 < value < 1e300:  # NaN is not, either
+            remedy = "write a finite number, or leave out options that the question does not have"
             raise record.error(
-                f": the score of option {name!r:.200} is {describe(value)}; write a finite number, "
-                "or leave out options that the question does not have"
+                f": the score of option {name!r:.200} is {describe(value)}; {remedy}"
             )
         scores.append(float(value))
     if len(scores) < 2:
@@ -292,10 +290,8 @@ def read_helm(record: Record, _: Log) -> Question:
     means = {fields_of(own.get("name")).get("name"): own.get("mean") for own in statistics}
     sure, right = means.get("max_prob"), means.get("exact_match")
     if not is_score(sure) or not 0.0 <= sure <= 1.0 + 1e-9 or not is_score(right):
-        raise record.error(
-            " has no max_prob and exact_match; only runs of multiple choice on models with "
-            "log-probabilities can be read"
-        )
+        fault = " has no max_prob and exact_match, which only multiple choice has"
+        raise record.error(f"{fault}, of models with log-probabilities")
     return _stated(min(sure, 1.0), int(right))
 
 
@@ -382,10 +378,8 @@ def _read_tokens(record: Record, names: list[str], label: str | int | None) -> Q
     options = [token for token in tokens if clean(token.get("token")) in names]
     said = [token for token in options if clean(token.get("token")) == record.answer]
     if not options:
-        raise record.error(
-            f": no token is among {some(names, 8)}; request only the option (max_tokens=1), or use "
-            "--classes"
-        )
+        remedy = "request only the option (max_tokens=1), or use --classes"
+        raise record.error(f": no token is among {some(names, 8)}; {remedy}")
     answer = (said or options)[-1]
     tops = [fields_of(own) for own in items_of(answer["top_logprobs"])]
     listed = {own.get("token"): own.get("logprob") for own in tops}

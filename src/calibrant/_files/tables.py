@@ -128,10 +128,8 @@ def _find_label(table: TextTable | ArrowTable, free: list[str], request: Request
     named = [name for name in free if name.casefold() in LABEL_NAMES]
     named = [name for name in named if name in text or are_whole(table.samples[name] or ())]
     if len(named) > 1:
-        raise PredictionFileError(
-            f"{table.path}: columns {some_in_words(named)} may all hold the labels; choose one "
-            "with --label-column"
-        )
+        fault = f"columns {some_in_words(named)} may all hold the labels"
+        raise PredictionFileError(f"{table.path}: {fault}; choose one with --label-column")
     # What a model calibrates has no labels mostly: a column of text is something else.
     if not named and len(text) == 1 and not request.reads_others:
         return text[0]
@@ -169,12 +167,10 @@ def read_table_file(path: Path, request: Request) -> Source:
         for batch in table.batches(to_read, names):
             scores = np.empty((batch.num_rows, len(scored)))
             for j, name in enumerate(scored):
-                if not _is_number(kind_of_cells := batch[name].type):
-                    raise PredictionFileError(
-                        f"{path}, column {name!r} is of type {kind_of_cells}; scores must be "
-                        "numbers: name the labels with --label-column, or leave the column out "
-                        "with --ignore"
-                    )
+                if not _is_number(batch[name].type):
+                    fault = f"column {name!r} is of type {batch[name].type}; scores must be numbers"
+                    remedy = "name the labels with --label-column, or leave it out with --ignore"
+                    raise PredictionFileError(f"{path}, {fault}: {remedy}")
                 scores[:, j] = to_array(batch[name])
             yield Rows(
                 scores,
@@ -261,9 +257,9 @@ class TextTable:
                 f"{path} is empty; write a header with a name for each column"
             )
         if all(map(_is_float, self.names)):
+            fault = f"{', '.join(self.names[:4])} ... are numbers"
             raise PredictionFileError(
-                f"{path}, line 1: {', '.join(self.names[:4])} ... are numbers; the first line must "
-                "name the columns"
+                f"{path}, line 1: {fault}; the first line must name the columns"
             )
         _check_header(self.names, f"{path}, line 1")
         whole = [row for row in rows if len(row) == len(self.names)]
