@@ -27,16 +27,6 @@ def test_equal_rows_are_merged_and_no_others():
     assert len(merged.weight) == len(wanted) < 300
 
 
-def test_orders_do_not_depend_on_how_rows_came():
-    p, y, w = tied_batch()
-    batch = check_batch(p, y, w)
-    rows = np.random.default_rng(0).permutation(len(y))
-    moved = batch.take(rows)
-    one, two = batch.merged(), moved.merged()
-    for name in ("scores", "class_index", "weight"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-
-
 def fold_table(scores, y, weight=None, n_folds=5, **options):
     """Weight of each row in each fold."""
     batch = check_batch(scores, y, weight, **options)
@@ -68,16 +58,6 @@ def test_every_row_is_dealt_with_its_whole_weight():
     np.testing.assert_allclose(table.sum(axis=1), weight, rtol=1e-9)
     assert np.count_nonzero(table[weight <= 1.0], axis=1).tolist() == [1] * np.sum(weight <= 1.0)
     assert np.all(table[weight == 500.0] > 50.0)
-
-
-def test_a_weight_is_that_many_repeats_of_the_row():
-    p, y, w = tied_batch()
-    batch = check_batch(p, y, w)
-    times = w.astype(int)
-    repeated = check_batch(np.repeat(p, times, axis=0), np.repeat(y, times))
-    for one, two in zip(batch.in_folds(5), repeated.in_folds(5), strict=True):
-        for name in ("scores", "class_index", "weight"):
-            np.testing.assert_array_equal(getattr(one, name, one), getattr(two, name, two))
 
 
 def test_labels_of_equal_scores_are_as_frequent_in_all_folds():

@@ -4,9 +4,8 @@ A vector, one column, two columns or margins, with labels 0 and 1, False and Tru
 """
 
 import dataclasses
-import inspect
 import json
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -47,53 +46,49 @@ COSTS = {"false_positive": 1, "false_negative": 5}
 
 
 def numbers(found):
-    """All numbers of a result, by name; labels and names of classes are none."""
+    """All numbers of a result; labels and names of classes are none."""
     if dataclasses.is_dataclass(found):
-        told = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
-        return {k: numbers(v) for k, v in told.items() if k not in ("kind", "classes")}
+        found = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
     if isinstance(found, dict):
-        return {k: numbers(v) for k, v in found.items() if k != "seconds"}
-    if isinstance(found, list | tuple):
-        return [numbers(v) for v in found]
+        left_out = ("kind", "classes", "seconds")
+        return {k: numbers(v) for k, v in found.items() if k not in left_out}
     if isinstance(found, np.ndarray):
         return found.tolist() if found.dtype.kind in "fi" else None
+    if isinstance(found, list | tuple):
+        return [numbers(v) for v in found]
     return found if isinstance(found, float) else None
-
-
-def of_metrics(name, **options):
-    if "n_resamples" in inspect.signature(getattr(metrics, name)).parameters:
-        options["n_resamples"] = 20
-    return lambda y, p, **told: getattr(metrics, name)(y, p, **told, **options)
-
-
-def with_costs(name, *others):
-    def call(y, p, **told):
-        more = [p for _ in others]
-        return getattr(decisions, name)(y, p, *more, COSTS, **told)
-
-    return call
 
 
 def conformal(y, p, **told):
     return np.asarray(decisions.ConformalSets(0.8).fit(p, y, **told).quantile_)
 
 
-METRICS = {
-    **{name: of_metrics(name) for name in metrics.__all__ if name != "Predictions"},
+FEW = {"n_resamples": 20}
+RESULTS = {
+    "evaluate": partial(metrics.evaluate, **FEW),
+    "binary_summary": metrics.binary_summary,
+    "calibration_test": partial(metrics.calibration_test, **FEW),
+    "reliability_curve": partial(metrics.reliability_curve, **FEW),
+    "compute_classwise": partial(plots.compute_classwise, **FEW),
+    "class_shares": metrics.class_shares,
+    "positive_ece": metrics.positive_ece,
+    "cumulative_differences": metrics.cumulative_differences,
+    "score_decomposition": metrics.score_decomposition,
     "calibration_segments": lambda y, p, **told: metrics.calibration_segments(
         y, p, GROUPS[:, None], **told
     ),
     "Predictions": lambda y, p, **told: metrics.accuracy(metrics.Predictions.read(y, p, **told)),
-    "compute_classwise": lambda y, p, **told: plots.compute_classwise(y, p, n_resamples=20, **told),
-    "expected_cost": with_costs("expected_cost"),
-    "cost_curve": with_costs("cost_curve"),
-    "value_of_calibration": with_costs("value_of_calibration", "y_calibrated"),
+    "expected_cost": lambda y, p, **told: decisions.expected_cost(y, p, COSTS, **told),
+    "cost_curve": lambda y, p, **told: decisions.cost_curve(y, p, COSTS, **told),
+    "value_of_calibration": lambda y, p, **told: decisions.value_of_calibration(
+        y, p, p, COSTS, **told
+    ),
     "decision_curve": decisions.decision_curve,
     "risk_coverage": decisions.risk_coverage,
-    "threshold_for": lambda y, p, **told: decisions.threshold_for(y, p, accuracy=0.8, **told),
+    "threshold_for": partial(decisions.threshold_for, accuracy=0.8),
     "ConformalSets": conformal,
 }
-"""Functions of labels and probabilities, called with them."""
+"""Functions of labels and probabilities; ``tests/metrics`` has the metrics that are one number."""
 
 WITH_COSTS = {"expected_cost", "cost_curve", "value_of_calibration"}
 """They have to know the positive class of two columns as well: costs name its errors."""
@@ -123,9 +118,9 @@ TOLERANCE = {
 """Of iterations that end when they are near enough; margins have other last bits."""
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", RESULTS)
 def test_functions_of_probabilities_give_the_same_for_every_form(name):
-    call = METRICS[name]
+    call = RESULTS[name]
     expected = numbers(call(HAPPENED.astype(int), TWO))
     assert expected
     for labels, (y, told, _) in LABELS.items():

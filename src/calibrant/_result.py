@@ -13,7 +13,7 @@ from calibrant._extras import needed
 from calibrant._text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import pandas as pd
 
@@ -83,7 +83,17 @@ class Estimate(NamedTuple):
     high: float = math.nan
 
 
+def with_ends(estimates: Mapping[str, Estimate]) -> dict[str, object]:
+    """Return estimates as columns of a table: name, name_low and name_high."""
+    result: dict[str, object] = {}
+    for name, (value, low, high) in estimates.items():
+        result |= {name: value, f"{name}_low": low, f"{name}_high": high}
+    return result
+
+
 def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(own) for name, own in value.items()}
     if isinstance(value, Estimate):
         return value._asdict()
     if isinstance(value, Result):

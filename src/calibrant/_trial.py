@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 UNCALIBRATED = "uncalibrated"  # the name, among methods, of the predictions as they came
 COMPUTING_LIBRARIES = ("numpy", "scipy", "scikit-learn")
-Found = TypeVar("Found")
+Judged = TypeVar("Judged")
 
 
-class Trial(NamedTuple, Generic[Found]):
-    """What became of a method: what the judge found, or None and the error.
+class Trial(NamedTuple, Generic[Judged]):
+    """What became of a method: what the judge says, or None and the error.
 
     Seconds are those of the fit, and of everything; warnings are without repetition.
     """
 
-    found: Found | None
+    result: Judged | None
     fit_seconds: float
     seconds: float
     error: Exception | None
     warnings: tuple[str, ...]
 
 
-def fit_and_judge(prepare: Callable[[], Prepared], judge: Callable[..., Found]) -> Trial[Found]:
+def fit_and_judge(prepare: Callable[[], Prepared], judge: Callable[..., Judged]) -> Trial[Judged]:
     """Fit a calibrator to one part and judge it by another; a failure is part of the result.
 
     ``prepare`` returns a calibrator and what fits it, both None where nothing is to be fitted, and

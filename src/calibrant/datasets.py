@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from calibrant._types import Floats, Labels, Wholes
 
@@ -27,7 +25,7 @@ class SplitPredictions(NamedTuple):
     scores: Floats
     y: Labels
     new_scores: Floats
-    new_y: NDArray[Any]
+    new_y: Labels
 
 
 def overconfident_digits(random_state: int = 0) -> SplitPredictions:

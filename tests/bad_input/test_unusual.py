@@ -1,6 +1,6 @@
 """Data that are unusual, and accepted: finite rows that sum to one, and a warning if any is due.
 
-``calibrators/test_hard_data`` and ``test_extremes`` fit every method to more of them.
+``calibrators/test_hard_data`` fits every method to more of them.
 """
 
 from __future__ import annotations

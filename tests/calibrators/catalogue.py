@@ -1,15 +1,23 @@
 """Every calibrator there is, found as the package finds it, with parameters for many small fits."""
 
+import pytest
+
 import calibrant
 from calibrant import study
 from conftest import every_method
+
+quiet = [
+    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+]
 
 # Two are fitted and applied with groups or features, to another an exact zero is no score:
 # ``test_grouped``, ``test_features`` and ``test_around`` have what the others have here.
 ELSEWHERE = (calibrant.FeatureCalibrator, calibrant.GroupedCalibrator, calibrant.MaskedCalibrator)
 CALIBRATORS = [c for c in every_method().values() if c not in ELSEWHERE]
 
-# What these promise depends on parameters, with which they do here; ``test_promises`` measures it.
+# What these promise depends on parameters, with which they do here; ``test_properties`` asks.
 KEEPS_ORDER_HERE = {"Mixture", "PriorShift"}
 SAME_HERE = {"Mixture", "PriorShift", "SharedClasswise", "TopLabelHistogram", "TopLabelIsotonic"}
 ORDER_PRESERVING = [c for c in CALIBRATORS if c.keeps_order or c.__name__ in KEEPS_ORDER_HERE]

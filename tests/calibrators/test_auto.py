@@ -12,12 +12,10 @@ from calibrant._maps.base import lift
 from calibrant.errors import MissingClassWarning
 from calibrant.metrics import negative_log_likelihood
 from calibrant.model_file import dumps, loads
+from calibrators.catalogue import quiet
 from conftest import load_real, real_files, refuses, simulate
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = quiet
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""CalibratedClassifier: what ``test_as_scikit_learn`` does not ask, and where it differs."""
+"""CalibratedClassifier: what scikit-learn's own tests do not ask, and where it differs."""
 
 import numpy as np
 import pytest
@@ -25,12 +25,10 @@ from calibrant import (
     TemperatureScaling,
 )
 from calibrant._calibrators.classifier_folds import class_scores
+from calibrators.catalogue import quiet
 from conftest import refuses
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
-]
+pytestmark = quiet
 
 ensembles = pytest.mark.parametrize("ensemble", ["auto", True, False])
 

@@ -9,12 +9,10 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from calibrant._calibrators.methods import make_calibrator
+from calibrators.catalogue import quiet
 from conftest import REAL_FILES, load_real, methods_alone, needs_collection, nll
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = quiet
 
 # Mean and largest ratio of the NLL to that of temperature scaling; MNIST has few errors.
 RATIOS = {

@@ -5,13 +5,10 @@ from sklearn.naive_bayes import GaussianNB
 
 from calibrant import CalibratedClassifier, TemperatureScaling
 from calibrant import _gate as gate
-from calibrators.catalogue import CALIBRATORS, make
+from calibrators.catalogue import CALIBRATORS, make, quiet
 from conftest import simulate
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = quiet
 
 each = pytest.mark.parametrize("cls", CALIBRATORS)
 

@@ -141,6 +141,9 @@ def test_recall_and_capacity_are_order_statistics():
     assert found.threshold == np.sort(positive)[::-1][rank - 1]
     assert found.coverage == found.reached == rank / n
     assert threshold_for(LABELS, SCORES, capacity=0.1).kind == "confidence"
+    assert threshold_for(y, positive, capacity=1.0).coverage == 1.0
+    with pytest.warns(errors.CalibrantWarning, match="no threshold"):
+        assert threshold_for(0 * y, positive, recall=0.5, classes=[0, 1]).threshold == math.inf
 
 
 def test_what_cannot_be_promised_is_told():

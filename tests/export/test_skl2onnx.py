@@ -5,17 +5,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import ensemble
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    BaggingClassifier,
-    GradientBoostingClassifier,
-    RandomForestClassifier,
-    StackingClassifier,
-    VotingClassifier,
-)
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
@@ -104,11 +97,11 @@ ESTIMATORS = {
     "neighbours": KNeighborsClassifier(),
     "network": MLPClassifier((8,), max_iter=20, random_state=0),
     "tree": DecisionTreeClassifier(max_depth=4, random_state=0),
-    "forest": RandomForestClassifier(15, max_depth=5, random_state=0),
-    "boosting": GradientBoostingClassifier(n_estimators=5, random_state=0),
-    "adaboost": AdaBoostClassifier(n_estimators=5, random_state=0),
-    "bagging": BaggingClassifier(DecisionTreeClassifier(max_depth=3), 5, random_state=0),
-    "vote": VotingClassifier(
+    "forest": ensemble.RandomForestClassifier(15, max_depth=5, random_state=0),
+    "boosting": ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0),
+    "adaboost": ensemble.AdaBoostClassifier(n_estimators=5, random_state=0),
+    "bagging": ensemble.BaggingClassifier(DecisionTreeClassifier(max_depth=3), 5, random_state=0),
+    "vote": ensemble.VotingClassifier(
         [("a", GaussianNB()), ("b", LogisticRegression())], voting="soft", flatten_transform=False
     ),
     "pipeline": make_pipeline(StandardScaler(), "passthrough", LogisticRegression()),
@@ -137,12 +130,12 @@ def test_every_estimator(name, n_classes):
     assert (labels != model.predict(X[clear])).sum() <= 1
 
 
-@pytest.mark.parametrize("ensemble", ["auto", True, False])
+@pytest.mark.parametrize("one_each", ["auto", True, False])
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("method", ["na-fir", "scir", "ts", "vs", "spline", "hb-ovr"])
-def test_methods_over_folds(method, dtype, ensemble):
-    model, X = calibrated(GaussianNB(), method, cv=3, ensemble=ensemble)
-    assert len(model.calibrated_classifiers_) == (3 if ensemble else 1)
+def test_methods_over_folds(method, dtype, one_each):
+    model, X = calibrated(GaussianNB(), method, cv=3, ensemble=one_each)
+    assert len(model.calibrated_classifiers_) == (3 if one_each else 1)
     assert_converts(model, X, dtype, TOLERANCES[dtype])
 
 
@@ -228,8 +221,8 @@ def test_columns_of_a_data_frame(inside):
     [
         QuadraticDiscriminantAnalysis(),
         OneVsRestClassifier(LinearSVC()),
-        BaggingClassifier(LogisticRegression(), 2),
-        StackingClassifier([("a", GaussianNB())], LogisticRegression(), cv=2),
+        ensemble.BaggingClassifier(LogisticRegression(), 2),
+        ensemble.StackingClassifier([("a", GaussianNB())], LogisticRegression(), cv=2),
         SVC(probability=True),
     ],
     ids=["discriminant", "rest", "bagging", "stack", "probability"],
@@ -244,10 +237,10 @@ def test_margins_that_skl2onnx_does_not_have(estimator):
 def test_probabilities_are_calibrated_where_they_are_asked_for():
     """GradientBoosting has both; decision_function of what holds it is not converted."""
     model, X = calibrated(
-        GradientBoostingClassifier(n_estimators=4), response_method="predict_proba"
+        ensemble.GradientBoostingClassifier(n_estimators=4), response_method="predict_proba"
     )
     assert {pair.calibrator.scores for pair in model.calibrated_classifiers_} == {"probabilities"}
     assert_converts(model, X, dtype="float32", tolerance=1e-5)
-    bagged = BaggingClassifier(make_pipeline(LogisticRegression()), 2, random_state=0)
+    bagged = ensemble.BaggingClassifier(make_pipeline(LogisticRegression()), 2, random_state=0)
     model, X = calibrated(bagged, "ts", response_method="predict_proba")
     assert_converts(model, X, tolerance=1e-6)

@@ -37,18 +37,6 @@ def test_finds_the_block_that_searchsorted_finds(inner, cells):
     np.testing.assert_array_equal(blocks(thresholds, around), expected(thresholds, around))
 
 
-@pytest.mark.parametrize("lowest", [5e-324, 1e-300, 1e-12, 0.1])
-def test_thresholds_of_any_size(lowest):
-    """Subnormal, tiny and dense thresholds share one table."""
-    rng = np.random.default_rng(0)
-    inner = np.unique(np.concatenate([[lowest], np.exp(rng.uniform(np.log(lowest), 0, 5000))]))
-    thresholds = np.concatenate([[0.0], inner[inner > 0]])
-    cells = np.concatenate(
-        [np.exp(rng.uniform(-740, 0, 5000)), thresholds, 1 - rng.random(500) * 1e-9]
-    )
-    np.testing.assert_array_equal(blocks(thresholds, cells), expected(thresholds, cells))
-
-
 @pytest.mark.parametrize("threshold", [0.5, np.nextafter(1, 0)])
 @pytest.mark.parametrize("zero", [0.0, -0.0])
 def test_negative_zero_is_zero(zero, threshold):

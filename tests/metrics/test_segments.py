@@ -21,7 +21,7 @@ from calibrant.metrics._segment_search import (
     _pairs_of_conditions,
     _Scan,
 )
-from calibrant.metrics._segments import LEVELS, bin_feature, merge_rows
+from calibrant.metrics._segments import LEVELS, bin_feature, merge_equal_rows
 from conftest import refuses
 
 
@@ -145,7 +145,7 @@ def test_statistics_of_all_segments_are_those_of_brute_force():
     source = Predictions.read(Y, P)
     by_name = columns_by_name(FRAME, len(Y))
     binned = [bin_feature(name, x, source.weight, 50) for name, x in by_name.items()]
-    events, features = merge_rows(source.events(1), binned)
+    events, features = merge_equal_rows(source.events(1), binned)
     errors = RowErrors.of(events)
     scan = _Scan.of(errors, events.weight, features, 50)
     p, hits, weight = events
@@ -357,6 +357,6 @@ def test_parameters_are_checked(told):
 def test_rows_of_equal_content_are_one():
     features = [bin_feature("a", np.array([1, 1, 2, 1]), np.ones(4), 1)]
     events = Predictions.read([1, 1, 1, 0], [0.5] * 4).events(1)
-    merged, kept = merge_rows(events, features)
+    merged, kept = merge_equal_rows(events, features)
     assert merged.weight.tolist() == [1, 2, 1]
     assert kept[1].codes.tolist() == [0, 0, 1]

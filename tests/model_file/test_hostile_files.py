@@ -16,6 +16,8 @@ from hostile_files.frame import take_apart
 from hostile_files.judge import judge, storm
 from model_file.catalogue import KINDS, METHODS, assert_same_calibrator, breaks, fitted
 
+GOLDEN = Path(__file__).parents[1] / "golden"
+
 HANG = 60
 """Seconds that no file takes, on a busy machine or with sanitizers; a quiet one takes three."""
 
@@ -126,6 +128,15 @@ def test_only_bytes_are_loaded_and_none_are_shared():
     np.testing.assert_array_equal(calibrator.coef_, fitted("vs").coef_)
 
 
+def test_a_name_of_features_that_is_repeated_is_refused():
+    """No data frame would have both columns."""
+    frame = take_apart((GOLDEN / "1.0" / "features.calibrant").read_bytes())
+    first, second = frame.part()["fitted"]["columns_"]
+    first["name"] = second["name"]
+    with breaks("fitted"):
+        loads(frame.assemble())
+
+
 # Random damage
 
 
@@ -133,8 +144,7 @@ def test_only_bytes_are_loaded_and_none_are_shared():
 def test_damaged_files_are_refused_or_harmless(n_files, seed):
     files = [dumps(fitted(method, kind)) for method in METHODS for kind in KINDS]
     if seed == "golden":
-        paths = sorted((Path(__file__).parents[1] / "golden").glob("*/*.calibrant"))
-        files = [path.read_bytes() for path in paths]
+        files = [path.read_bytes() for path in sorted(GOLDEN.glob("*/*.calibrant"))]
     assert {judge(data) for data in files} == {"loaded"}
     outcomes = storm(files, n_files, seed)
     assert outcomes["loaded"] > 20  # otherwise nothing behind the checks is tried

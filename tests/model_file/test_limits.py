@@ -60,3 +60,9 @@ def test_a_parameter_that_an_older_version_did_not_have_gets_its_default():
     frame = take_apart(dumps(fitted("ts")))
     del frame.part()["parameters"]["tol"]
     assert loads(frame.assemble()).tol == 1e-10
+
+
+def test_a_field_of_a_report_that_is_gone_is_not_read():
+    frame = take_apart(dumps(fitted("auto")))
+    frame.part()["fitted"]["report_"]["gain_by_rows"] = {"value": 0.5}
+    assert_same_calibrator(fitted("auto"), loads(frame.assemble()))

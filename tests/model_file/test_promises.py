@@ -22,13 +22,6 @@ LOGGED = [m for m in METHODS if "zero_logit_" in stored_types(CLASS_OF[m])]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", METHODS)
-def test_extreme_rows_stay_on_the_simplex(method, kind):
-    calibrator = loads(dumps(fitted(method, kind)))
-    assert_on_the_simplex(calibrator, extreme_rows(calibrator))
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", LOGGED)
 def test_no_reading_of_zeros_leaves_the_simplex(method, kind):
     for zero_logit in (-1e150, -1e5, -0.5, -0.0, 0.0):

@@ -12,7 +12,7 @@ from calibrant._objectives import projected_gradient
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._objectives.two_class import N_FEATURES, ROWS_AT_ONCE, Base, TwoClassRows
 from calibrant._solvers.affine import solve_affine
-from calibrant._solvers.log_pool import _PoolObjective
+from calibrant._solvers.feature_learners import _PoolObjective
 from calibrant._solvers.monotone_spline import solve_monotone_spline
 from calibrant._solvers.normalization_aware import build_likelihood
 from calibrant._solvers.structured import solve_structured

@@ -14,10 +14,7 @@ GRID = np.linspace(1e-6, 1.0 - 1e-6, 2001)
 RULES = {
     "log": (lambda q: -np.log(q), lambda q: -np.log1p(-q)),
     "Brier": (lambda q: (1 - q) ** 2, lambda q: q**2),
-    "spherical": (
-        lambda q: -q / np.hypot(q, 1 - q),
-        lambda q: -(1 - q) / np.hypot(q, 1 - q),
-    ),
+    "spherical": (lambda q: -q / np.hypot(q, 1 - q), lambda q: -(1 - q) / np.hypot(q, 1 - q)),
 }
 each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 shares = st.floats(0.01, 0.99)

@@ -1,6 +1,5 @@
 """Reliability diagrams show the numbers of ``reliability_curve``, and only those."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -164,12 +163,6 @@ def test_grid_has_a_panel_for_each_method_and_a_legend():
     assert any("95 %" in text for text in words)
     with refuses("curves"):
         draw_reliability_grid({})
-
-
-def test_names_are_loaded_without_matplotlib():
-    code = "import sys, calibrant.plots as p; p.compute_map; print('matplotlib' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "False"
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(curve, monkeypatch):

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -70,8 +71,11 @@ def excess(members, y, w):
     return sum((w[i] * (y[i] - centre) for i in members), Fraction(0))
 
 
-def lemma_upper_set(points, y, w):
-    """Maximal upper set of sorted points by the dynamic programme of the paper's lemma, O(N k)."""
+def lemma_upper_set(points, y, w, *, as_printed=False):
+    """Maximal upper set of sorted points by the dynamic programme of the paper's lemma, O(N k).
+
+    ``as_printed``, by its listing, which is wrong: it does not take the larger of two.
+    """
     n, c = len(points), max(r for _, r in points) + 1
     centre = mean(range(n), y, w)
     table = [[Fraction(0)] * (c + 1) for _ in range(n + 1)]
@@ -82,40 +86,19 @@ def lemma_upper_set(points, y, w):
         for j in range(1, c + 1):
             if j <= rank:
                 table[i][j], step[i][j] = table[i + 1][j] + v, j
-            elif table[i + 1][j] >= table[i][rank]:
+            elif v < 0 if as_printed else table[i + 1][j] >= table[i][rank]:
                 table[i][j], step[i][j] = table[i + 1][j], j
             else:
                 table[i][j], step[i][j] = table[i][rank], rank
-    return read_off(points, step, c)
-
-
-def listing_upper_set(points, y, w):
-    """The same by the listing as printed, which is wrong: it does not take the larger of two."""
-    n, c = len(points), max(r for _, r in points) + 1
-    centre = mean(range(n), y, w)
-    table = [[Fraction(0)] * (c + 1) for _ in range(n + 1)]
-    step = [[0] * (c + 1) for _ in range(n)]
-    for i in reversed(range(n)):
-        rank = points[i][1]
-        v = w[i] * (y[i] - centre)
-        for j in range(1, c + 1):
-            if j <= rank:
-                table[i][j], step[i][j] = table[i + 1][j] + v, j
-            elif y[i] - centre < 0:
-                table[i][j], step[i][j] = table[i + 1][j], j
-            else:
-                table[i][j], step[i][j] = table[i + 1][rank] + v, rank
-    return read_off(points, step, c)
-
-
-def read_off(points, step, c):
-    """Follow the steps from the left, as the end of the listing does."""
-    taken, j = set(), c
+    taken, j = set(), c  # the steps are followed from the left, as the end of the listing does
     for i, (_, rank) in enumerate(points):
         if step[i][j] <= rank:
             taken.add(i)
         j = step[i][j]
     return taken
+
+
+listing_upper_set = partial(lemma_upper_set, as_printed=True)
 
 
 def split(points, y, w, upper_set=lemma_upper_set):

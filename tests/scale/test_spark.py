@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import calibrant
 from array_chunks import ArrayChunks
-from calibrant import errors, metrics
+from calibrant import errors
 from calibrant.datasets import simulated_scores
 
 pytest.importorskip("pyspark")
@@ -120,19 +120,6 @@ def test_a_sample_is_the_one_of_any_chunks(table, n_partitions):
     far, near = (own.sample(NAMES, max_cells=600) for own in (chunks, here))
     assert (far.n_kept, far.is_complete) == (200, False)
     assert_same_sample(far, near)
-
-
-def test_metrics_are_those_of_the_rows_in_memory(table):
-    for n_partitions in (1, 16):
-        chunks = spark.rows(table.repartition(n_partitions), scores=NAMES, weight="weight")
-        far = metrics.evaluate(chunks, n_resamples=0)
-        near = metrics.evaluate(FRAME["label"], FRAME[NAMES], n_resamples=0, sample_weight=WEIGHT)
-        for name in ("negative_log_likelihood", "classwise_ece", "thresholded_ece", "accuracy"):
-            value = getattr(near, name).value
-            assert getattr(far, name).value == pytest.approx(value, rel=1e-12)
-    positive = table.select("ant", (F.col("label") == "ant").alias("label"))
-    found = metrics.negative_log_likelihood(spark.rows(positive, scores=["ant"]))
-    assert found == pytest.approx(metrics.negative_log_likelihood(Y == 0, SCORES[:, 0]), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["int", "tinyint", "double", "decimal(5,0)", "boolean"])

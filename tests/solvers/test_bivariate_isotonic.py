@@ -124,14 +124,6 @@ def test_equal_labels_are_never_split_by_rounding():
     assert report.n_blocks == 1
 
 
-def test_whole_and_real_arithmetic_agree(monkeypatch):
-    rng = np.random.default_rng(0)
-    data = rng.random(3000), rng.integers(1, 20, 3000), rng.integers(0, 2, 3000)
-    exact = bivariate_isotonic_regression(*data)
-    monkeypatch.setattr(bivariate_isotonic, "is_whole", lambda _: False)
-    np.testing.assert_allclose(bivariate_isotonic_regression(*data), exact, rtol=1e-14)
-
-
 def test_few_points():
     """None at all; zero and minus zero are one."""
     assert bivariate_isotonic_regression([], [], []).tolist() == []

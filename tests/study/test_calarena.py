@@ -126,6 +126,9 @@ def test_what_is_no_study_is_said(home):
     files, skipped = find_files(home)
     assert len(files) == 3
     assert list(skipped) == ["empty.h5: toy/bad"]
+    write_benchmark(home / "twice.h5", {"oct/net_a": {}})
+    with pytest.raises(errors.PredictionFileError, match="oct/net_a is in"):
+        find_files(home)
 
 
 def save(folder, method, numbers, metric="brier"):

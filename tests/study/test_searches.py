@@ -100,6 +100,14 @@ def test_approaches_the_optimum_from_above(strength):
     assert losses[-1] - exact.objective < 0.6 * (losses[0] - exact.objective)
 
 
+def test_blocks_are_split_where_there_are_too_few():
+    likelihood = likelihood_of(0.0, 600, 6)
+    options = {"n_iterations": 2000, "split_size_threshold": 1}
+    whole, split = (run(likelihood, min_blocks=n, **options)[1] for n in (None, 200))
+    n_blocks = [int(report.notes[-1].split()[1]) for report in (whole, split)]
+    assert 2 * n_blocks[0] < n_blocks[1]  # but no more than there are segments with labels
+
+
 def test_equal_seeds_give_equal_fits():
     likelihood = likelihood_of(0.0, 600, 6)
     one, other = run(likelihood, 1)[0], run(likelihood, 1)[0]
@@ -142,11 +150,7 @@ def test_loss_and_gradient_are_those_of_the_likelihood(likelihood):
     assert (up - down) / 2e-5 == pytest.approx(gradient @ direction, rel=1e-5)
 
 
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=8),
-    st.integers(1, 30),
-    st.integers(1, 10),
-)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.integers(1, 30), st.integers(1, 10))
 def test_split_blocks_refine_into_parts_not_below_the_threshold(sizes, min_blocks, threshold):
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     split = split_blocks(first, np.ones(sum(sizes)), min_blocks, threshold)

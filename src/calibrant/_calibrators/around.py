@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap
 
 
+# Methods that work where a class has probability 0 in some rows: the others fit a map to the scores
+# of each class, or count how often it was offered.
 CAPABLE = ("auto", "ts", "structured", "spline", "fir", "na-fir", "scir")
-"""Methods that work where a class has probability 0 in some rows: the others fit a map to the
-scores of each class, or count how often it was offered."""
-
-DEPTH = 100.0
-"""Logit of an absent option below the largest, in units of the spread of the others."""
+DEPTH = 100.0  # logit of an absent option below the largest, by the spread of the others
 
 
 class Around(Composed):
@@ -58,17 +56,14 @@ class MaskedCalibrator(Around):
     """Calibrator for rows that have only some of the options, such as exam questions.
 
     An option whose probability is exactly 0, or whose logit is minus infinity, is absent from its
-    row. It keeps probability 0 and does not enter the likelihood. Temperature scaling and shared
-    isotonic maps are the same as without it; structured scaling has parameters for each class,
-    which are used where the class is present.
+    row. It keeps probability 0 and does not enter the likelihood.
 
     Parameters
     ----------
     calibrator : calibrator, optional
-        What is fitted to the options that are there: ``AutoCalibrator`` (the default),
-        ``TemperatureScaling``, ``StructuredScaling``, ``MonotoneSpline``, ``FlattenedIsotonic``,
-        ``NormalizationAwareIsotonic`` or ``SortedCumulativeIsotonic``. Its ``min_probability``
-        is the floor of the options that are there.
+        What is fitted to the options that are there: ``AutoCalibrator`` (the default), temperature
+        or structured scaling, a spline, FIR, NA-FIR or SCIR. Its ``min_probability`` is their
+        floor.
     min_probability : float, default=0.0
         Always 0, as absent options keep probability 0.
 

@@ -72,25 +72,21 @@ class AutoReport:
         best = min(self.candidates, key=lambda c: c.nll)
         reference = next(c for c in self.candidates if c.path == self.home)
         name = "temperature scaling" if self.home == BASELINE else self.home
-        if reference.weight == 1.0:
-            verdict = f"no other candidate was certain to do better, so {name} is used alone"
-        elif reference.weight >= 0.5:
-            verdict = f"{name} keeps the largest weight, as the gain of the others is uncertain"
-        elif reference.weight >= 0.01:
-            verdict = f"{name} keeps some weight"
-        else:
-            verdict = f"{name} has no weight"
-        finish = (
-            f" A calibrator fitted to the whole mixture has a weight of {self.finish_share:.0%}."
-            if self.finish_share
-            else ""
-        )
+        verdicts = {
+            1.0: f"no other candidate was certain to do better, so {name} is used alone",
+            0.5: f"{name} keeps the largest weight, as the gain of the others is uncertain",
+            0.01: f"{name} keeps some weight",
+            0.0: f"{name} has no weight",
+        }
+        verdict = next(words for least, words in verdicts.items() if reference.weight >= least)
+        share = f"{self.finish_share:.0%}"
+        finish = f" A calibrator fitted to the whole mixture has a weight of {share}."
         return (
             f"Of {len(self.candidates)} candidates, judged on {self.n_rows:,} held-out rows by "
             f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
             f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
             f"The mixture is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
-            f"{finish}"
+            f"{finish if self.finish_share else ''}"
         )
 
     def __repr__(self) -> str:

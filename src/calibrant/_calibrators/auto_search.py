@@ -41,7 +41,7 @@ FOLD_TOLERANCE = 1e-3  # and of every candidate in folds: step 2
 MOST_CELLS_JUDGED = 1 << 18  # cells of the sample that candidates are judged on, but at least
 LEAST_ROWS_JUDGED = 5000  # this many rows: "With many rows"
 POINTS_JUDGED = 4096  # points of two classes that they are judged on; a fit to all rows has more
-PRICED_CELLS, PRICED_ROWS = 1 << 13, 64  # cells and rows on which leaving the reference is priced
+PRICED_CELLS, PRICED_ROWS = 1 << 13, 64  # on which leaving the reference is priced: step 4
 FLOOR_LOSS = 0.01  # nats that the smallest probability of the mixture may cost: step 6
 LEAST_WEIGHT = 1e-3  # candidates and final stages of a smaller weight are left out: choices
 
@@ -63,10 +63,7 @@ The uncalibrated scores ("identity") have T = 1, and a fitted value of exact zer
 small probabilities tell of classes in some classifiers and mislead in most others: hence structured
 scaling with its usual bound on them, and with almost none ("structured-wide"). Where few rows tell
 of a real bias, the evidence for it is weak: hence one with weak penalties ("structured-loose").
-
-No candidate chooses a parameter by folds of its own: the weights of the mixture do what a prior
-towards temperature scaling would do. On validation parts of real classifiers this is as good as
-choosing the parameters by cross-validation in each fold (``tools/measure_auto.py``).
+No candidate chooses a parameter by folds of its own: the weights of the mixture do that.
 """
 
 FINAL_STAGES: dict[str, tuple[str, dict[str, float]]] = {
@@ -129,8 +126,8 @@ class Search:
     def hold_out(self, names: list[str], start: Callable[[str], None]) -> None:
         """Predict each row by every candidate, fitted without the fold of the row.
 
-        The first of ``names`` is temperature scaling, from which others start. ``start`` is told
-        of each candidate.
+        The first of ``names`` is temperature scaling, from which others start. ``start`` is called
+        with the name of each candidate.
         """
         for name in names:
             start(name)

@@ -24,6 +24,7 @@ from calibrant._calibrators.parameters import (
     number_of_jobs,
     replace_state,
     take_state,
+    wrong,
 )
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap, lift
@@ -43,19 +44,16 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
-FEWEST_ROWS = 100
-ROWS_PER_PARAMETER = 5
-"""A fit warns below max(FEWEST_ROWS, ROWS_PER_PARAMETER * number of parameters) rows."""
+FEWEST_ROWS, ROWS_PER_PARAMETER = 100, 5  # below the larger of both a fit warns
 
 
 class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base class of all calibrators: checks the input and stores the result of a solver.
 
     A subclass declares its parameters (see ``parameters``), its names, and ``_solver``, or
-    implements ``_solve``, which returns what it declares as fitted. A subclass with a ``method`` is
-    known everywhere (``methods``), and inherits what is documented here. Nothing in ``_solve``
-    warns: ``_complaints`` of the fitted calibrator yields the warnings, so that a calibrator inside
-    another one can be quiet.
+    implements ``_solve``, which returns what it declares as fitted. One with a ``method`` is known
+    everywhere (``methods``). Nothing in ``_solve`` warns: ``_complaints`` of the fitted calibrator
+    yields the warnings, so that a calibrator inside another one can be quiet.
 
     Parameters
     ----------
@@ -263,17 +261,12 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _fit_sample(self, sample: RowSample, names: Sequence[Label] | None) -> Self:
         """Fit to the rows of a sample, whose columns may have names."""
         if (self.scores, self.normalize) != (sample.scores, sample.normalize):
-            raise errors.ParameterError(
-                f"the sample has scores={sample.scores!r} and normalize={sample.normalize!r}, but "
-                f"the calibrator {self.scores!r} and {self.normalize!r}; make both alike",
-                argument="scores",
-            )
+            theirs = f"scores={sample.scores!r} and normalize={sample.normalize!r}"
+            problem = f"and normalize={self.normalize!r}, but the sample has {theirs}"
+            raise wrong("scores", self.scores, problem)
         if self.classes is not None and not np.array_equal(self.classes, sample.classes):
-            raise errors.ParameterError(
-                f"the sample has the classes {errors.some_in_words(sample.classes)}, but the "
-                f"calibrator {errors.some_in_words(self.classes)}; make both alike",
-                argument="classes",
-            )
+            theirs = errors.some_in_words(sample.classes)
+            raise wrong("classes", self.classes, f"are not those of the sample, {theirs}")
         if sample.n_kept == 0:
             raise errors.ShapeError("the sample has no row with a weight: there is nothing to fit")
         batch = sample.batch()
@@ -292,12 +285,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Warn about a fit of this calibrator, and take its attributes."""
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(batch.n_classes))
         if n_rows < needed:
-            notices.warn(
-                errors.SmallSampleWarning(
-                    f"{type(self).__name__} was fitted to {errors.number_of(n_rows, 'row')} of "
-                    f"{batch.n_classes} classes; use at least {needed} rows for a reliable fit"
-                )
-            )
+            few = f"{errors.number_of(n_rows, 'row')} of {batch.n_classes} classes"
+            message = f"{type(self).__name__} was fitted to {few}; use at least {needed} rows"
+            notices.warn(errors.SmallSampleWarning(message))
         # Parts of other calibrators and fits in folds are not asked: nobody predicts with them.
         name, floor = type(self).__name__, float(self.min_probability)
         doubts = [*find_doubts(batch, fit._map_of_scores, floor, name), *fit._complaints(batch)]
@@ -340,8 +330,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
-            The fitted calibrator. Its ``sample_`` holds the rows, or a sample of them;
-            ``model_file.save(calibrator, path, sample=True)`` keeps it.
+            Its ``sample_`` holds the rows, or a sample of them; ``model_file.save(calibrator,
+            path, sample=True)`` keeps it.
         """
         self._check_parameters()
         gate.check_number("decay", decay, low=0.0, high=1.0)
@@ -349,24 +339,20 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         names = gate.fitted_names(scores, self.scores) if chunks is None else chunks.names
         if before is None:
             if "map_" in vars(self):
-                notices.warn(
-                    errors.ForgottenRowsWarning(
-                        f"this {type(self).__name__} does not hold the rows it was fitted to (fit "
-                        "keeps none, nor does a model file), so partial_fit starts again without "
-                        "them; use partial_fit from the start, and save(..., sample=True)"
-                    )
+                message = (
+                    f"this {type(self).__name__} does not hold the rows of its fit (fit keeps "
+                    "none, nor does a model file), so partial_fit starts again without them; use "
+                    "partial_fit from the start, and save(..., sample=True)"
                 )
+                notices.warn(errors.ForgottenRowsWarning(message))
             asked = self.classes if classes is None else classes
             known = self._find_classes(scores, y, chunks, asked)
             sample = RowSample(known, scores=self.scores, normalize=self.normalize)
         else:
             if classes is not None and not np.array_equal(np.asarray(classes), before.classes):
-                raise errors.ParameterError(
-                    f"classes are not {errors.some_in_words(before.classes)}, as in the first "
-                    "call; pass None",
-                    argument="classes",
-                    value=classes,
-                )
+                theirs = errors.some_in_words(before.classes)
+                problem = f"are not those of the first call, {theirs}; pass None"
+                raise wrong("classes", classes, problem)
             if names is not None and gate.is_single(self.scores):
                 fitted = getattr(self, "feature_names_in_", None)
                 gate.check_single_name(names[0], fitted, type(self).__name__)

@@ -31,31 +31,20 @@ from calibrant._types import Bools, Floats, Wholes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FALSE_ALARMS = 1e-4
-"""Honest fits, of all, in which some class may be reported by chance; a bound, not an estimate."""
+# Of the rows of a fit:
+FALSE_ALARMS = 1e-4  # bound on the calibrated fits of which some class is reported by chance
+MOST_CELLS_CHECKED = 1 << 17  # in the sample whose shares are checked, but at least
+LEAST_ROWS_CHECKED = 2000  # this many rows
+LEAST_SCORES_DIFFER = 1e-3  # a fit is constant if scores differ by this,
+MOST_ROWS_DIFFER = 1e-6  # and probabilities by no more than this
 
-MOST_CELLS_CHECKED = 1 << 17
-LEAST_ROWS_CHECKED = 2000
-"""Number of cells, and least number of rows, of the sample whose shares are checked."""
-
-LEAST_SCORES_DIFFER, MOST_ROWS_DIFFER = 1e-3, 1e-6
-"""A fit is constant if scores differ by the first and probabilities by no more than the second."""
-
-N_BINS = 10
-"""Bins of equal mass of the score; of fewer than ``ROWS_FOR_ALL`` new rows, half as many."""
-
-ROWS_FOR_ALL = 400
-
-MOST_CLASSES = 20
-"""Groups that more classes are put into, by the number of their column."""
-
-ROWS_OF_CLASS = 20
-"""New rows for each group of classes: of fewer rows there are fewer groups."""
-
-LEAST_VARIANCE = 1e-3
-"""Directions in which standardised numbers vary less are left out: they are sums of others."""
-
-ALARM = 0.05
+# Of new scores:
+N_BINS = 10  # of equal mass of the score, or half as many
+ROWS_FOR_ALL = 400  # of fewer new rows than this
+MOST_CLASSES = 20  # groups that more classes are put into, by the number of their column
+ROWS_OF_CLASS = 20  # new rows for each group of classes: of fewer rows there are fewer groups
+LEAST_VARIANCE = 1e-3  # directions of less, of standardised numbers, are sums of others: left out
+ALARM = 0.05  # level of the test
 OUTSIDE = 0.01  # share of rows beyond the range of the fit that is worth a word
 
 
@@ -210,20 +199,20 @@ class ShiftCheck(Result):
         beyond = ""
         if self.outside > OUTSIDE:
             beyond = f" {percent(self.outside)} of the rows lie beyond the scores of the fit."
-        told = f"{self.n_rows:,} rows, {p_words(self.p_value)}"
+        test = f"{self.n_rows:,} rows, {p_words(self.p_value)}"
         if not self.alarm:
             return (
-                f"The new scores look like those of the calibration set ({told}).{beyond} Whether "
+                f"The new scores look like those of the calibration set ({test}).{beyond} Whether "
                 "scores still mean the same, only labels tell."
             )
         if self.is_label_shift:
             return (
-                f"The new scores are distributed otherwise ({told}), as they would be if only the "
+                f"The new scores are distributed otherwise ({test}), as they would be if only the "
                 f"classes came with other frequencies.{beyond} Use PriorShift, which estimates "
                 "these; label a hundred rows to be sure."
             )
         return (
-            f"The new scores are distributed otherwise ({told}), and other class frequencies alone "
+            f"The new scores are distributed otherwise ({test}), and other class frequencies alone "
             f"do not explain it.{beyond} Label a hundred rows and compare; until then trust little "
             "of what was fitted for single classes: temperature scaling (shared_part_ of "
             "AutoCalibrator) relies on least."
@@ -349,7 +338,7 @@ def _coarse(n_classes: int, n_new: int) -> Floats:
 
 
 def _merging(group: Wholes) -> Floats:
-    """Return the matrix that adds up numbers by group; the first group is told by the others."""
+    """Return the matrix that adds up numbers by group; the others tell of the first group."""
     is_in: Floats = (group[:, None] == np.arange(1, group.max() + 1)).astype(np.float64)
     return is_in
 

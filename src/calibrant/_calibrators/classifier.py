@@ -136,7 +136,8 @@ class CalibratedClassifier(
         from sklearn.svm import LinearSVC
 
         default = LinearSVC(random_state=0)
-        return default.set_fit_request(sample_weight=True) if _is_routed() else default
+        is_routed = get_config()["enable_metadata_routing"]
+        return default.set_fit_request(sample_weight=True) if is_routed else default
 
     def fit(self, X: object, y: object, sample_weight: object = None, **fit_params: object) -> Self:
         """Fit the classifier and its calibrator.
@@ -153,10 +154,6 @@ class CalibratedClassifier(
             Passed to the estimator. ``groups``, the group of each row, goes to a ``cv`` that splits
             by them, such as ``GroupKFold()``, and to the calibrator. With metadata routing, all go
             to whoever requests them.
-
-        Returns
-        -------
-        self : object
         """
         calibrator = self._find_calibrator()
         estimator = self._get_estimator()
@@ -228,7 +225,7 @@ class CalibratedClassifier(
         sample_weight: object,
         fit_params: dict[str, object],
     ) -> Bunch:
-        if _is_routed():
+        if get_config()["enable_metadata_routing"]:
             routed = routing.process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
             return Bunch(**{"calibrator": Bunch(fit={})} | routed)
         own = {name: fit_params[name] for name in ("groups",) if name in fit_params}
@@ -244,12 +241,8 @@ class CalibratedClassifier(
             del fit_params["groups"]
         takes_weights = "sample_weight" in signature(estimator.fit).parameters
         if sample_weight is not None and not takes_weights:
-            notices.warn(
-                CalibrantWarning(
-                    f"{type(estimator).__name__} does not take sample_weight; the weights are used "
-                    "for the calibration only"
-                )
-            )
+            message = f"{type(estimator).__name__} does not take sample_weight; the weights are "
+            notices.warn(CalibrantWarning(f"{message}used for the calibration only"))
         if sample_weight is not None and takes_weights:
             fit_params = fit_params | {"sample_weight": sample_weight}
         parts = {"estimator": Bunch(fit=fit_params), "calibrator": Bunch(fit=own)}
@@ -301,10 +294,6 @@ class CalibratedClassifier(
             Whatever the estimator takes.
         **params : dict
             ``groups`` of the rows, for a calibrator that takes them.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
         """
         return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 
@@ -371,8 +360,3 @@ class CalibratedClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._get_estimator()).input_tags.sparse
         return tags
-
-
-def _is_routed() -> bool:
-    """Whether scikit-learn passes metadata to whoever requests them."""
-    return bool(get_config()["enable_metadata_routing"])

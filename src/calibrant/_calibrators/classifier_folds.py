@@ -34,12 +34,9 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-LEAST_PROBABILITY = float(np.finfo(np.float64).tiny)
-"""A probability of zero has this logarithm."""
-
-MOST_CELLS_COMPARED, LEAST_ROWS_COMPARED = 1 << 18, 5000
-"""Number of probabilities of each classifier on which shares of classes are compared, and least
-number of rows."""
+LEAST_PROBABILITY = float(np.finfo(np.float64).tiny)  # a probability of zero has its logarithm
+MOST_CELLS_COMPARED = 1 << 18  # probabilities on which shares of classes are compared, but at least
+LEAST_ROWS_COMPARED = 5000  # this many rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +210,10 @@ class Folds:
         """Offsets with which averaged logarithms keep the shares of the classes.
 
         By which factor a geometric mean is too small is seen on all rows, though all classifiers
-        but one were trained on a row: on 29 tables and nine kinds of classifiers this tells it of
-        new rows within 1 % on average. How far an offset moves a share is seen on held-out
-        ``rows``, as predictions for rows of the training set may be certain and hardly move. A
-        calibrator that tells classes apart is also corrected by what it predicts of these rows
-        too much or too little; one map for all classes is what was asked for.
+        but one were trained on a row: on 29 tables and nine kinds of classifiers that of new rows
+        was within 1 % on average. How far an offset moves a share is seen on held-out rows, as
+        predictions for training rows may be certain and hardly move. A calibrator that tells
+        classes apart is also corrected by what it predicts of these too much or too little.
         """
         calibrator, is_known = pairs[0].calibrator, [pair.is_known for pair in pairs]
         most = max(MOST_CELLS_COMPARED // len(self.classes), LEAST_ROWS_COMPARED)

@@ -289,26 +289,21 @@ class Mixture(Composition):
         rows = on_simplex(batch)
         fitted = list(threads.each(lambda part: fit_part(part, rows), parts))
         if isinstance(self.weights, str) and self.weights == "fit":
-            weights, report = self._fit_weights(parts, fitted, batch)
+            # The largest likelihood, of out-of-fold outputs where ``cv`` asks for it.
+            if self.cv is None:
+                outputs = [outputs_of(part, batch.scores) for part in fitted]
+            else:
+                batch, folds = batch.in_folds(self.cv)
+                outputs = [out_of_fold(part, batch, folds) for part in parts]
+            of_label = np.arange(batch.n_rows), batch.class_index
+            stacked = np.column_stack([output[of_label] for output in outputs])
+            weights, report = solve_mixture(stacked, batch.weight)
         else:
             given = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
             weights = np.asarray(given, dtype=float) / np.max(given)  # sums stay finite
             weights /= weights.sum()
             report = SolverReport("fixed", float("nan"), 0.0, 0.0, 0, perf_counter() - started)
         return {"calibrators_": fitted, "weights_": weights, "solver_report_": report}
-
-    def _fit_weights(
-        self, parts: list[Calibrator], fitted: list[Calibrator], batch: SimplexBatch
-    ) -> tuple[Floats, SolverReport]:
-        """Weights of the largest likelihood, of out-of-fold outputs where ``cv`` asks for it."""
-        if self.cv is None:
-            outputs = [outputs_of(part, batch.scores) for part in fitted]
-        else:
-            batch, folds = batch.in_folds(self.cv)
-            outputs = [out_of_fold(part, batch, folds) for part in parts]
-        rows = np.arange(batch.n_rows)
-        of_labels = np.column_stack([output[rows, batch.class_index] for output in outputs])
-        return solve_mixture(of_labels, batch.weight)
 
     def _compose(self) -> CalibrationMap:
         return MixtureMap(tuple(map(stage_of, self.calibrators_)), self.weights_)

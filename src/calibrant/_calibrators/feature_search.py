@@ -16,7 +16,7 @@ from calibrant._gate import softmax
 from calibrant._kernels.rows import row_hashes
 from calibrant._maps.features import bounded_logs, learner_inputs, raised
 from calibrant._result import doc, result
-from calibrant._solvers.log_pool import solve_log_pool
+from calibrant._solvers.feature_learners import solve_log_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,29 +30,17 @@ if TYPE_CHECKING:
     Learnt = Callable[[Floats], Floats]
     Learner = Boosting | Ridge | OtherClassifier
 
-RIDGE = 0.5
-"""Nats that a power which is 1 away from the score alone costs."""
-
-DOUBT, CLEAR_GAIN = 2.0, 4.0
-"""Held-out gain of the features at which the pool has half of the weight: in standard errors where
-it is uncertain, and in nats where it is certain."""
-
+# Chosen as docs/evidence/features.md says.
+RIDGE = 0.5  # nats that a power which is 1 away from the score alone costs
+DOUBT = 2.0  # standard errors of the gain of the features at which the pool has half of the weight,
+CLEAR_GAIN = 4.0  # and nats, where the gain is certain
+# Price a + b / E, with E the held-out loss, of the squared logarithm of the sharpness: a pool that
+# is shrunk to the scores is under-confident, and few errors do not prove it.
 SHARPNESS_PRICE, PRICE_OF_FEW = 30.0, 1000.0
-"""Price a + b / E, with E the held-out loss, of the squared logarithm of the sharpness: a pool that
-is shrunk to the scores is under-confident, and few errors do not prove it."""
-
-FEW_CELLS = 2000
-"""Number of scores below which rows are dealt twice, as the gain depends on how they are dealt."""
-
-LEAST_SHARE = 1e-3
-"""A pool of a smaller weight, and a learner of a smaller power, are left out."""
-
-
-MOST_ROWS_SHUFFLED = 1000
-"""Held-out rows on which the importance of features is measured."""
-
-SHOWN = 10
-"""Features that are shown; ``importances`` has all."""
+FEW_CELLS = 2000  # scores below which rows are dealt twice, as the gain depends on the dealing
+LEAST_SHARE = 1e-3  # a pool of a smaller weight, and a learner of a smaller power, are left out
+MOST_ROWS_SHUFFLED = 1000  # held-out rows on which the importance of features is measured
+SHOWN = 10  # features that are shown; ``importances`` has all
 
 
 class FeatureRows(NamedTuple):

@@ -32,8 +32,8 @@ LEARNERS: dict[str, Boosting | Ridge] = {
 """Learners of the pool. Others, of other sizes, gained less than two tenths of a per cent more on
 validation parts of 38 data sets (docs/evidence/features.md)."""
 
+# Of fewer rows in all and than that of each input, the loose linear map learns what is chance.
 FEW_ROWS, ROWS_OF_AN_INPUT = 250, 5
-"""Of fewer rows in all and than that of each input, the loose linear map learns what is chance."""
 
 
 class FeatureCalibrator(AroundWithColumns):
@@ -46,8 +46,8 @@ class FeatureCalibrator(AroundWithColumns):
 
         (share * p + (1 - share) * q_0) ** sharpness,    p to the product of q_j ** powers_j.
 
-    The powers have the largest held-out likelihood, with a price for leaving the score alone, and
-    the share grows with what the features gained: where they say nothing, it is 0.
+    The powers have the largest held-out likelihood, with a price for leaving the score alone. The
+    share grows with what the features gained: where they say nothing, it is 0.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class FeatureCalibrator(AroundWithColumns):
     method = "features"
     title = "Features"
     beside = "features"
-    # scikit-learn's routing passes these on unless it is told otherwise.
+    # scikit-learn's routing passes these on unless a user sets other requests.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"features": True, "sample_weight": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"features": True}
     __metadata_request__predict = __metadata_request__predict_proba
@@ -151,10 +151,6 @@ class FeatureCalibrator(AroundWithColumns):
             be left as they are.
         groups : array-like of shape (n_rows,), optional
             Image, document or patient that each row belongs to, which is held out whole.
-
-        Returns
-        -------
-        self : object
         """
         return self._fit_beside(scores, y, sample_weight, features, groups)
 
@@ -195,6 +191,8 @@ class FeatureCalibrator(AroundWithColumns):
 
     def _compose(self) -> CalibrationMap:
         ours: list[BoostedTrees | LinearLogits] = [*self.trees_, *self.linear_]
+        names = {column.name for column in self.columns_}
+        ensure(len(names) == len(self.columns_), "a name of columns_ is repeated")
         score, width = self.calibrator_, sum(column.width for column in self.columns_)
         n_outputs = 1 if len(score.classes_) == 2 else len(score.classes_)
         for learner in ours:
@@ -217,10 +215,6 @@ class FeatureCalibrator(AroundWithColumns):
             Predictions of the same kind as at ``fit``.
         features : array-like or data frame of shape (n_rows, n_features)
             Features of the same rows; a data frame may have its columns in any order, and others.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
         """
         return self._predict_proba(scores, features)
 

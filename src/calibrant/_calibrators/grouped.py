@@ -27,18 +27,12 @@ if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap
     from calibrant._solvers.report import SolverReport
 
+# Penalties that are tried on what a group changes, as factors of structured scaling's, and
+# pseudo-observations that hold it to the fit of all; chosen on validation parts and simulations.
 STRENGTHS, PSEUDO_ROWS = (1.0, 4.0, 16.0, 64.0), 100.0
-"""Penalties that are tried on what a group changes, as factors of structured scaling's, and
-pseudo-observations that hold it to the fit of all; chosen on validation parts and simulations."""
-
-UNCHANGED = TemperatureMap(1.0, LOG_OF_ZERO)
-"""Where the change of a group starts, and what it is drawn to."""
-
-FEWEST_ROWS = 10
-"""Groups of a smaller weight have the fit of all."""
-
-LEAST_WEIGHT = 1e-3
-"""Smaller weights of a group's parts are not worth their time."""
+UNCHANGED = TemperatureMap(1.0, LOG_OF_ZERO)  # where the change of a group starts, and is drawn to
+FEWEST_ROWS = 10  # groups of a smaller weight have the fit of all
+LEAST_WEIGHT = 1e-3  # smaller weights of a group's parts are not worth their time
 
 
 class GroupedCalibrator(AroundWithColumns):
@@ -99,7 +93,7 @@ class GroupedCalibrator(AroundWithColumns):
     method = "grouped"
     title = "Grouped"
     beside = "groups"
-    # scikit-learn's routing passes these on unless it is told otherwise.
+    # scikit-learn's routing passes these on unless a user sets other requests.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "sample_weight": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__predict = __metadata_request__predict_proba
@@ -130,10 +124,6 @@ class GroupedCalibrator(AroundWithColumns):
             As in every calibrator; arrays in memory.
         groups : array-like of shape (n_rows,)
             Group of each row: text, whole numbers or booleans, without missing values.
-
-        Returns
-        -------
-        self : object
         """
         return self._fit_beside(scores, y, sample_weight, groups)
 
@@ -188,11 +178,6 @@ class GroupedCalibrator(AroundWithColumns):
         ----------
         group : object
             One of ``groups_``; None for the fit of all, which other groups get.
-
-        Returns
-        -------
-        calibrator : Mixture
-            Fitted; its ``predict_proba`` needs no groups.
         """
         taken = self._take()
         names = taken.groups_.tolist()
@@ -228,10 +213,6 @@ class GroupedCalibrator(AroundWithColumns):
             Predictions of the same kind as at ``fit``.
         groups : array-like of shape (n_rows,)
             Group of each row; groups not seen at ``fit`` get the fit to all rows.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
         """
         return self._predict_proba(scores, groups)
 

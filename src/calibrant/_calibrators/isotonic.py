@@ -31,11 +31,6 @@ class FlattenedIsotonic(Calibrator):
     step_function_ : StepFunction
         The fitted map, before division by the sum.
 
-    See Also
-    --------
-    NormalizationAwareIsotonic : Takes the division into account when it fits.
-    OneVsRestIsotonic : One map for each class.
-
     Notes
     -----
     Exact, in O(m k log m) time; only exact ties are merged. A row that lies wholly below everything
@@ -59,7 +54,6 @@ class FlattenedIsotonic(Calibrator):
     _solver = staticmethod(solve_flattened)
 
     map_: SharedSteps = fitted()
-
     step_function_ = FromMap("step_function")
 
 
@@ -96,11 +90,6 @@ class NormalizationAwareIsotonic(Calibrator):
         Number of pseudo-observations used.
     cv_results_ : dict or None
         Held-out NLL ("negative_log_likelihood") of each "prior_strength" tried.
-
-    See Also
-    --------
-    FlattenedIsotonic : The first round of this method.
-    SortedCumulativeIsotonic : The paper's other method.
 
     Notes
     -----
@@ -146,7 +135,6 @@ class NormalizationAwareIsotonic(Calibrator):
     map_: SharedSteps = fitted()
     prior_strength_: float = fitted()
     cv_results_: StrengthResults | None = fitted()
-
     step_function_ = FromMap("step_function")
 
     def _solve(
@@ -229,7 +217,6 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     raise_to_even: bool = choice(default=True)
     map_: RankedSteps = fitted()
     prior_report_: SolverReport | None = fitted()
-
     step_function_ = FromMap("step_function")
     prior_share_ = FromMap("prior_share")
     inverse_temperature_ = FromMap("inverse_temperature")

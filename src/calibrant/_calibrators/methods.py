@@ -16,8 +16,7 @@ from calibrant import _calibrators as calibrators
 from calibrant import _gate as gate
 from calibrant._calibrators.base import Calibrator
 
-STUDY = "calibrant.study"
-"""The room of the paper, by name: no other room imports it."""
+STUDY = "calibrant.study"  # the room of the paper, by name: no other room imports it
 
 
 @cache

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._types import Bools, Labels
 
-PRIOR_ROWS = 20.0
-"""Pseudo-observations of methods that count: within the validation parts of real classifiers one
-does most of the good, and more do more."""
+PRIOR_ROWS = 20.0  # of methods that count: of real classifiers one does most, and more do more
 
 
 class OneVsRestCalibrator(Calibrator):
@@ -44,7 +42,6 @@ class OneVsRestCalibrator(Calibrator):
     _unlabelled = "they keep their scores"
 
     map_: ClasswiseCurves = fitted()
-
     curves_ = FromMap("curves")
 
     def _n_parameters(self, n_classes: int) -> int:
@@ -81,11 +78,6 @@ class OneVsRestLogistic(OneVsRestCalibrator):
     ----------
     zero_probability : float, optional
         Value that replaces an exact 0, and its distance from 1 an exact 1; fitted by default.
-
-    Attributes
-    ----------
-    solver_report_ : SolverReport
-        Convergence of the solver for the worst class.
     """
 
     zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
@@ -96,10 +88,6 @@ class OneVsRestIsotonic(OneVsRestCounts):
 
     Each class's indicator is regressed on its probability, and the mapped row is divided by its
     sum. With many classes or few rows it overfits, and it can change the order of the classes.
-
-    See Also
-    --------
-    FlattenedIsotonic : One map for all classes.
 
     Notes
     -----
@@ -183,11 +171,9 @@ class TwoClassScaling(OneVsRestLogistic):
 
     Made for two classes and few rows. Six maps are fitted: starting at the scores, at temperature
     scaling or at a slope around the base rate, with or without an intercept, each with curvature
-    that may treat the two classes differently. Their probabilities are averaged with weights by
-    the evidence for each. Temperature scaling gets weight where errors are few, and the scores
-    where the gain is small. The result is one non-decreasing curve of the log-odds. With more than
-    two classes there is one curve for each class against all others, and rows are divided by their
-    sums.
+    that may treat the two classes differently. Their average, by the evidence for each, is one
+    non-decreasing curve of the log-odds. With more than two classes there is one curve for each
+    class against all others, and rows are divided by their sums.
 
     Parameters
     ----------

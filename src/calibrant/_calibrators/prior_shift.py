@@ -28,8 +28,7 @@ from calibrant._types import Floats, Label, Labels, Wholes
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
 
-BY_CLASS = ("from_priors", "to_priors")
-"""Parameters that are a number for each class."""
+BY_CLASS = ("from_priors", "to_priors")  # parameters that are a number for each class
 
 
 class PriorShift(Calibrator):
@@ -68,12 +67,11 @@ class PriorShift(Calibrator):
 
     Notes
     -----
-    Frequencies of unlabelled rows maximise the likelihood (Saerens et al. [1]_), by Newton's method
-    rather than expectation maximisation, which needs thousands of rounds where classes are hard to
-    distinguish. ``from_priors_`` are mean probabilities, not label frequencies, so that rows like
-    those of the calibration set show no shift even if the map is wrong (Alexandari et al. [2]_).
-    The interval includes the sampling error of the calibration set, in its frequencies and in the
-    map, but not that classes may look different from before.
+    Frequencies of unlabelled rows maximise the likelihood (Saerens et al. [1]_). ``from_priors_``
+    are mean probabilities, not label frequencies, so that rows like those of the calibration set
+    show no shift even if the map is wrong (Alexandari et al. [2]_). The interval includes the
+    sampling error of the calibration set, in its frequencies and in the map, but not that classes
+    may look different from before.
 
     References
     ----------
@@ -195,7 +193,7 @@ class PriorShift(Calibrator):
 
     @classmethod
     def from_class_weight(cls, class_weight: object, y: object, **parameters: Any) -> Self:
-        """Return the fitted map that undoes a ``class_weight`` of training.
+        """Return the fitted map that undoes a ``class_weight`` of training; it needs no rows.
 
         Parameters
         ----------
@@ -209,11 +207,6 @@ class PriorShift(Calibrator):
             Of the constructor but priors. With ``scores="positive"`` or "decision" ``classes`` are
             needed, unless labels are 0 and 1, -1 and 1, or False and True.
 
-        Returns
-        -------
-        shift : PriorShift
-            Fitted; it needs no rows.
-
         Examples
         --------
         >>> from calibrant import PriorShift
@@ -225,7 +218,7 @@ class PriorShift(Calibrator):
 
     @classmethod
     def from_sampling(cls, rates: object, y: object, **parameters: Any) -> Self:
-        """Return the fitted map that undoes under- or over-sampling of the training set.
+        """Return the fitted map that undoes under- or over-sampling of training; it needs no rows.
 
         Parameters
         ----------
@@ -237,11 +230,6 @@ class PriorShift(Calibrator):
             Labels before sampling.
         **parameters
             As of ``from_class_weight``.
-
-        Returns
-        -------
-        shift : PriorShift
-            Fitted; it needs no rows.
 
         Examples
         --------

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._solvers.structured import StructuredFit
 
-
-MOST_CLASSES = 200
-"""Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
+MOST_CLASSES = 200  # up to which "auto" fits a matrix: its cost grows with their square
 
 
 class LogitCalibrator(Calibrator):
@@ -41,7 +39,6 @@ class LogitCalibrator(Calibrator):
     """
 
     zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
-
     zero_logit_ = FromMap("zero_logit")
 
 
@@ -98,7 +95,6 @@ class TemperatureScaling(LogitCalibrator):
     tol: float = number(default=1e-10)
     prior_strength: float = number(default=AT_SCORES, high=HELD)
     map_: TemperatureMap = fitted()
-
     inverse_temperature_ = FromMap("inverse_temperature")
 
     @property
@@ -114,9 +110,8 @@ class _AffineScaling(LogitCalibrator):
     Parameters
     ----------
     prior_strength : float, default=1000
-        Number of pseudo-observations, rows of the calibration set labelled by temperature scaling,
-        that shrink the map towards it. 0 is the paper's, which overfits where a class has few rows,
-        and has no finite minimum where a class is never mistaken.
+        Number of pseudo-observations, labelled by temperature scaling, that shrink the map towards
+        it. 0 is the paper's, which overfits where a class has few rows.
     ridge : float, default=0.0
         Strength of the squared penalty on all parameters, divided by k (k + 1).
     tol : float, default=1e-6
@@ -145,7 +140,6 @@ class _AffineScaling(LogitCalibrator):
     tol: float = number(default=1e-6)
     max_rounds: int = number(default=500, low=1, whole=True)
     map_: AffineMap = fitted()
-
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
 
@@ -215,11 +209,6 @@ class DirichletCalibration(MatrixScaling):
 
     It is matrix scaling of the log-probabilities; the penalty off the diagonal and on the
     intercepts (ODIR) is what makes it usable with more than a few classes.
-
-    See Also
-    --------
-    MatrixScaling : The same map of the logits as they are.
-    OneVsRestBeta : The binary method that it extends.
 
     Notes
     -----
@@ -326,7 +315,6 @@ class StructuredScaling(LogitCalibrator):
     tol: float = number(default=1e-6)
     max_rounds: int = number(default=100, low=1, whole=True)
     map_: StructuredMap = fitted()
-
     inverse_temperature_ = FromMap("inverse_temperature")
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
@@ -432,7 +420,6 @@ class MonotoneSpline(LogitCalibrator):
     tol: float = number(default=1e-8)
     max_rounds: int = number(default=100, low=1, whole=True)
     map_: SplineMap = fitted()
-
     knots_ = FromMap("knots")
     slopes_ = FromMap("slopes")
 

@@ -137,7 +137,6 @@ class Place(Arguments):
     label_option: str = "--label-column"
 
     if_logits = "for logits, use --scores logits"
-    if_unnormalized = "--normalize divides each row by its sum"
     if_untold = "name the class of each column with --classes"
     if_single = (
         "for the positive class alone, use --scores positive, or --scores decision for margins"
@@ -148,6 +147,12 @@ class Place(Arguments):
     )
     if_renamed = "choose it with --columns"
     if_features = "choose the columns of scores with --columns, or leave others out with --ignore"
+
+    @property
+    def if_unnormalized(self) -> str:  # type: ignore[override]
+        """What to do about rows that do not sum to one: a column of a table may hold no scores."""
+        ignore = "" if self.names is None else "leave out columns without scores by --ignore; "
+        return f"{ignore}--normalize divides each row by its sum"
 
     @property
     def prefix(self) -> str:  # type: ignore[override]

@@ -114,6 +114,7 @@ def _freeze(
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     unit = divide_by_unit(logits, batch.weight)
     beta = unit * temperature.inverse_temperature
+    # The likelihood would send the intercept of a class without a label to minus infinity.
     present = np.isin(np.arange(k), batch.class_index)
     slopes = np.where(present, min(beta, STEEPEST_START), beta)
     start = np.append(np.diag(slopes) if full else slopes, np.zeros(k))

@@ -125,6 +125,7 @@ def solve_mixture(
         whole = weights + step
         whole /= whole.sum() if whole.sum() > 0.0 else np.inf
         points, losses = [whole], np.array([problem.loss(whole)])
+        # The quadratic model may be far off where a weight is near 0: EM never makes it worse.
         if losses[0] > loss - 1e-4 * float((slope - 1.0) @ step):
             points += [weights * slope]
             points += [weights + size * step for size in (0.5, 0.1, 0.01)]

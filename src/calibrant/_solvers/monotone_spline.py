@@ -223,5 +223,6 @@ def choose_spline_strength(rows: SplineRows, batch: SimplexBatch) -> float:
     n_rows = weight.sum()
     mean = gain @ weight / n_rows
     error = np.sqrt((gain - mean[:, None]) ** 2 @ weight) / n_rows
+    # Two standard errors: most differences between strengths are noise, and a default is safer.
     sure = mean > 2.0 * error + 1e-9
     return STRENGTHS[int(np.argmax(np.where(sure, mean, 0.0)))] if sure.any() else STRENGTH

@@ -316,6 +316,7 @@ def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Floats) 
                 exposures = rows.exposures(w / prior.totals)
             minimum = minimise(rows.index, w, target, exposures, tol=FOLD_TOLERANCE, max_rounds=10)
             exposures = minimum.exposures
+            # F of the held-out rows and pseudo-rows at the fit without them.
             own = minimum.values[rows.own] / minimum.totals
             gains[i] = held_out @ np.log(np.maximum(own, SMALLEST_HELD_OUT))
             logs = np.log(np.maximum(minimum.values, SMALLEST_HELD_OUT))
@@ -395,6 +396,7 @@ class _Pooled:
 
     def _at(self, theta: Floats) -> tuple[Floats, Floats, float, float]:
         """Values, totals, loss, and how much of the loss is rounding."""
+        # The scale of g is free, so the highest value is 1; floats hold what is DEPTH below it.
         relative = np.maximum(theta - theta[-1], -DEPTH)
         values = np.exp(relative)
         totals = self.counts.totals(values)
@@ -476,7 +478,7 @@ class _Pooled:
         """
         n = len(step)
         length = 1.0
-        while length > 1e-6:
+        while length > 1e-6:  # Newton's step may leave the cone, or be too long where F is flat
             trial = self.theta + length * step
             trial = np.maximum(trial, trial[-1] - DEPTH)
             base = trial.min() - 1.0  # PAVA's sums are positive, and log g is not

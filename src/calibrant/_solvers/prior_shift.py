@@ -101,7 +101,7 @@ def prior_shift_test(
     mixture = np.maximum(ratios @ priors[used], TINY)
     pooled = np.log((1.0 + (more - 1.0) * mixture) / more)
     gain = math.fsum(weight * (np.log(mixture) - pooled))
-    if more > 1.0:
+    if more > 1.0:  # the likelihood of the calibration rows, as means over those that are here
         share = weight / total / mixture
         unlike = max(1.0 - math.fsum(share), 0.0)
         gain -= n_from * (math.fsum(share * pooled) - unlike * math.log(more))

@@ -17,23 +17,11 @@ ObjectiveT = TypeVar("ObjectiveT")
 
 @dataclass(frozen=True, slots=True)
 class Binning:
-    """Bound on the effect of binning the scores.
+    """Bound on the effect of binning the scores, which fits of 1.0.0 to chunks did."""
 
-    Attributes
-    ----------
-    n_bins : int
-        Number of bins that are not empty.
-    violation : float
-        Bound on the violation of the optimality conditions of the scores themselves, in units of
-        ``SolverReport.violation``.
-    excess : float
-        Bound on how much the objective lies above the least one of the scores themselves; NaN
-        where none was computed.
-    """
-
-    n_bins: int
-    violation: float
-    excess: float = math.nan
+    n_bins: int  # that are not empty
+    violation: float  # of the optimality conditions of the scores themselves, at most
+    excess: float = math.nan  # of the objective over the least one of the scores, at most
 
 
 @dataclass(frozen=True, slots=True)

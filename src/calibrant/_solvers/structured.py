@@ -267,6 +267,8 @@ class _StructuredProblem(PenalisedLoss):
             begin, rounds = PENALTIES * (1.0 if strength is None else strength), REWEIGHTINGS
         self._set_penalties(begin, prior)
         self.rows.rough = True
+        # Each round takes the log(1 + s D) of pseudo-observations as linear where it is, which is a
+        # convex problem, and the penalties from the evidence there: both hardly move after three.
         for _ in range(rounds if strength is None or prior > 0.0 else 0):
             x = self._minimise(x, max(self._options.tol, ROUGH_TOLERANCE)).x
             divergence = self.loss(x)[0] - loss - float(gradient @ (x - start))

@@ -77,7 +77,7 @@ def solve_temperature(
     point, rounds, notes = _descend(problem, first, tol, max_rounds)
     objective, result = problem.objective, np.array([point.beta, point.delta])
     temperature = objective.map(result)
-    if prior_strength >= HELD:
+    if prior_strength >= HELD:  # rounding would leave T a last digit from 1
         temperature = replace(temperature, inverse_temperature=1.0)
     if objective.strength > 0.0:
         drawn = f"shrunk towards T = 1 by {objective.strength:.3g} pseudo-observations"

@@ -19,17 +19,14 @@ if TYPE_CHECKING:
     from calibrant.decisions._curves import CostCurve as CostCurve
     from calibrant.decisions._curves import DecisionCurve as DecisionCurve
     from calibrant.decisions._curves import RiskCoverage as RiskCoverage
-    from calibrant.decisions._curves import (
-        cost_curve,
-        decision_curve,
-        risk_coverage,
-        threshold_for,
-    )
+    from calibrant.decisions._curves import cost_curve, decision_curve, risk_coverage, threshold_for
     from calibrant.decisions._estimators import ConformalSets, CostSensitive
 
 _HOMES = {
-    "_costs": "expected_cost value_of_calibration action_costs read_cost_file read_costs",
-    "_curves": "cost_curve decision_curve risk_coverage threshold_for",
+    "_costs": "expected_cost value_of_calibration action_costs read_cost_file read_costs "
+    "CalibrationValue ExpectedCost",
+    "_curves": "cost_curve decision_curve risk_coverage threshold_for "
+    "CostCurve DecisionCurve RiskCoverage",
     "_estimators": "ConformalSets CostSensitive",
 }
 

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibrant._gate import (
-    MOST_CLASSES_CROSSED,
-    check_number,
-    column_names,
-    is_single_column,
-    tells_positive,
-)
+from calibrant._gate import MOST_CLASSES_CROSSED, check_number, is_single_column, tells_positive
 from calibrant._predictions import MetricArguments, Predictions, read_predictions, source_of
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.errors import (
@@ -347,30 +341,6 @@ def _read(path: Path) -> pd.DataFrame | dict[str, float]:
                 "calibrant.decisions in Python"
             )
     return costs
-
-
-def rows_of(
-    y_proba: ArrayLike,
-    y_true: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    pos_label: Label | None = None,
-    sample_weight: object = None,
-) -> Predictions:
-    """Return rows as metrics read them; without labels, names of columns are the classes."""
-    shape, known = np.shape(y_proba), None if classes is None else np.asarray(classes)
-    n_columns = shape[1] if len(shape) == 2 else 1
-    if known is not None and len(known) != max(2, n_columns):
-        raise ShapeError(
-            f"y_proba has shape {shape} but there are {len(known)} classes, {some_in_words(known)}",
-            remedy="pass one column for each",
-            argument="y_proba",
-        )
-    if y_true is None:
-        if known is None:
-            names = column_names(y_proba) if n_columns > 1 else None
-            known = np.asarray(names or np.arange(max(2, n_columns)))
-        y_true = np.repeat(known[:1], shape[0] if shape else 1)  # any will do
-    return read_predictions(y_true, y_proba, sample_weight, known, pos_label)
 
 
 def warn_of_permutation(rows: Predictions) -> None:

@@ -22,6 +22,8 @@ from calibrant.decisions._costs import read_in_memory, read_with_costs
 from calibrant.metrics import check_level, standard_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
 
     from calibrant._predictions import Predictions
@@ -60,9 +62,8 @@ def _read_thresholds(thresholds: ArrayLike | None, high: float) -> Floats:
     for point in points.tolist():
         check_number("thresholds", point, low=0.0, high=high)
     if len(points) == 0:
-        raise errors.ParameterError(
-            "thresholds=[] is empty; pass at least one probability", argument="thresholds"
-        )
+        problem = "thresholds=[] is empty; pass at least one probability"
+        raise errors.ParameterError(problem, argument="thresholds")
     return np.unique(points.astype(np.float64))
 
 
@@ -375,7 +376,13 @@ def threshold_for(
         )
     rows = replace(rows, weight=np.ones(rows.n_rows))
     values, weight, hits = distinct_above(rows, column)
-    find = {"recall": _for_recall, "capacity": _for_capacity}.get(target, _for_accuracy)
+    share = np.append(weight / weight[-1], 0.0)  # place -1 is none
+    find: Callable[[Floats, Floats, float, float], int] = _for_accuracy
+    reached = hits / weight
+    if target == "recall":
+        find, reached = _for_recall, hits / (hits[-1] or 1.0)
+    elif target == "capacity":
+        find, reached = _for_capacity, share[:-1]
     place = find(weight, hits, wanted, error)
     if place < 0:
         warnings.warn(
@@ -384,13 +391,11 @@ def threshold_for(
             errors.CalibrantWarning,
             stacklevel=2,
         )
-    share = np.append(weight / weight[-1], 0.0)  # place -1 is none
-    have = {"recall": hits / (hits[-1] or 1.0), "capacity": share[:-1]}.get(target, hits / weight)
     return Threshold(
         target=target,
         wanted=float(wanted),
         threshold=float(np.append(values, math.inf)[place]),
-        reached=float(np.append(have, math.nan)[place]),
+        reached=float(np.append(reached, math.nan)[place]),
         coverage=float(share[place]),
         confidence_level=float(confidence_level),
         kind=name_of(rows.classes, column),

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters
-from calibrant._gate import check_number, is_single
+from calibrant._gate import check_number, column_names, is_single
 from calibrant._predictions import read_predictions
 from calibrant._result import Result, doc, result
 from calibrant.decisions._costs import (
@@ -23,7 +23,6 @@ from calibrant.decisions._costs import (
     has_one_column,
     of_counted_rows,
     read_costs,
-    rows_of,
     split_pos_label,
     warn_of_permutation,
 )
@@ -220,6 +219,28 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             return self._read_costs(self.classes_, self._fitted).threshold
         except errors.ParameterError as error:
             raise AttributeError(f"threshold_: {error}") from error
+
+
+def rows_of(
+    y_proba: ArrayLike,
+    y_true: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Label | None = None,
+    sample_weight: object = None,
+) -> Predictions:
+    """Return rows as metrics read them; without labels, names of columns are the classes."""
+    shape, known = np.shape(y_proba), None if classes is None else np.asarray(classes)
+    n_columns = shape[1] if len(shape) == 2 else 1
+    if known is not None and len(known) != max(2, n_columns):
+        shown = errors.some_in_words(known)
+        problem = f"y_proba has shape {shape} but there are {len(known)} classes, {shown}"
+        raise errors.ShapeError(problem, remedy="pass one column for each", argument="y_proba")
+    if y_true is None:
+        if known is None:
+            names = column_names(y_proba) if n_columns > 1 else None
+            known = np.asarray(names or np.arange(max(2, n_columns)))
+        y_true = np.repeat(known[:1], shape[0] if shape else 1)  # any will do
+    return read_predictions(y_true, y_proba, sample_weight, known, pos_label)
 
 
 @result(eq=False)

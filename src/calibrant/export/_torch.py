@@ -165,16 +165,11 @@ class TorchOperations(Operations[torch.Tensor]):
         return result[0], result[1]
 
     @staticmethod
-    def spread(x: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        return torch.scatter(x, 1, columns, x)
-
-    @staticmethod
     def group_sums(x: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
         return torch.gather(torch.scatter_add(torch.zeros_like(x), 1, groups, x), 1, groups)
 
-    @staticmethod
-    def shift(x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.pad(x, (1, -1))
+    spread = staticmethod(lambda x, columns: torch.scatter(x, 1, columns, x))
+    shift = staticmethod(lambda x: nn.functional.pad(x, (1, -1)))
 
 
 class CalibratorModule(nn.Module):

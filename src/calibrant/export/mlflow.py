@@ -105,23 +105,22 @@ def save_model(
     >>> model.predict(scores).shape, model.predict(scores[:2], params={"method": "predict"})
     ((500, 3), array([...]))
     """
-    with tempfile.TemporaryDirectory() as directory:
-        file, taken = (
-            Path(directory, "model.calibrant"),
-            take_calibrator(calibrator, FOR_CLASSIFIERS),
+    taken = take_calibrator(calibrator, FOR_CLASSIFIERS)
+    if isinstance(taken, GroupedCalibrator):
+        raise errors.ExportError(
+            "a model of MLflow is given scores and no groups, so it cannot choose the calibrator "
+            f"of a row; save for_group(name) of each of {len(taken.groups_)} groups as a model of "
+            "its own, and for_group(None) for all other rows"
         )
-        if isinstance(taken, GroupedCalibrator):
-            raise errors.ExportError(
-                "a model of MLflow is given scores and no groups, so it cannot choose the "
-                f"calibrator of a row; save for_group(name) of each of {len(taken.groups_)} groups "
-                "as a model of its own, and for_group(None) for all other rows"
-            )
-        digest, names = model_file.save(taken, file), _column_names(taken)
-        model = Model() if mlflow_model is None else mlflow_model
+    names = _column_names(taken)
+    model = Model() if mlflow_model is None else mlflow_model
+    if pip_requirements is None and options.get("conda_env") is None:
+        pip_requirements = [f"calibrant=={__version__}"]
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "model.calibrant")
+        sha256 = model_file.save(taken, file)
         facts = {"method": taken.method, "data": DATA, "version": __version__}
-        model.add_flavor(FLAVOR, **facts, sha256=digest)
-        if pip_requirements is None and options.get("conda_env") is None:
-            pip_requirements = [f"calibrant=={__version__}"]
+        model.add_flavor(FLAVOR, **facts, sha256=sha256)
         mlflow.pyfunc.save_model(
             path,
             loader_module=__name__,

@@ -95,9 +95,8 @@ def calibration_error(of: str = "confidence") -> Metric:
 
     def compute(scores: list[SampleScore]) -> float:
         confidence, right = _confidences(scores, of)
-        if len(right) == 0:
-            return math.nan
-        return positive_ece(right > 0.5, confidence, classes=[False, True])
+        known = [False, True]
+        return positive_ece(right > 0.5, confidence, classes=known) if len(right) else math.nan
 
     return compute
 

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     Pair = tuple[float, bool]
     """Log-likelihood of an option, and whether it is the likeliest continuation."""
 
-FIELDS = {
-    "acc": "accuracy",
-    "nll": "nll",
-    "ece": "error",
-    "overconfidence": "overconfidence",
-}
+FIELDS = {"acc": "accuracy", "nll": "nll", "ece": "error", "overconfidence": "overconfidence"}
 
 
 def add_calibration(

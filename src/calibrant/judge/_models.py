@@ -183,12 +183,7 @@ def compare_judged(
 
 
 def _influence(
-    y: Floats,
-    graded: Floats,
-    mine: Bools,
-    labelled: Bools,
-    power: float,
-    target: str,
+    y: Floats, graded: Floats, mine: Bools, labelled: Bools, power: float, target: str
 ) -> Floats:
     """Return the part of each row in the error of the estimated mean of its group."""
     n, m = np.count_nonzero(labelled), np.count_nonzero(mine)

@@ -13,7 +13,7 @@ from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._predictions import Predictions, Statistic, source_of, usual_column
-from calibrant._result import Estimate, Result, doc, result
+from calibrant._result import Estimate, Result, doc, result, with_ends
 from calibrant._text import SIGNIFICANT, align_columns
 from calibrant.metrics import _intervals as means
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
@@ -65,11 +65,15 @@ class GroupMetrics:
 
     def row(self) -> dict[str, object]:
         """Return all numbers by name, as a row of a table."""
-        result: dict[str, object] = {"group": self.group, "n_rows": self.n_rows}
-        for name, (value, low, high) in self.estimates.items():
-            result |= {name: value, f"{name}_low": low, f"{name}_high": high}
-        result |= {"p_value": self.p_value, "adjusted_p_value": self.adjusted_p_value}
-        return result | {"excess": self.excess, "has_few_rows": self.has_few_rows}
+        return {
+            "group": self.group,
+            "n_rows": self.n_rows,
+            **with_ends(self.estimates),
+            "p_value": self.p_value,
+            "adjusted_p_value": self.adjusted_p_value,
+            "excess": self.excess,
+            "has_few_rows": self.has_few_rows,
+        }
 
 
 @result()
@@ -143,11 +147,9 @@ class Evaluation(Result):
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as plain numbers."""
+        rare = {"by_group", "binary"}  # which are left out where there are none
         fields = Result.to_dict(self)
-        for name, part in (("by_group", self.by_group), ("binary", self.binary)):
-            del fields[name]
-            fields |= {} if part is None else {name: part.to_dict()}
-        return fields
+        return {name: own for name, own in fields.items() if own is not None or name not in rare}
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the metrics by name, in the order of the table."""

@@ -197,7 +197,7 @@ def calibration_segments(
     by_name = columns_by_name(features, len(used), "y_proba")
     binned = [bin_feature(name, x[used], source.weight, min_rows) for name, x in by_name.items()]
     known = [feature for feature in binned if feature is not None and feature.conditions]
-    events, merged = merge_rows(source.events(column), known)
+    events, merged = merge_equal_rows(source.events(column), known)
     p, _, weight = events
     known_errors = RowErrors.of(events)
     with threads.few_blas_threads(0):  # whose number would change the last bits
@@ -338,7 +338,7 @@ def _round_cut(values: Floats, below: Floats, level: float, is_date: bool) -> fl
     return next((own for own in tried if low < own <= high), cut)
 
 
-def merge_rows(
+def merge_equal_rows(
     events: EventRows, features: list[BinnedFeature]
 ) -> tuple[EventRows, list[BinnedFeature]]:
     """Return rows in the order of their content; those of equal content are one."""

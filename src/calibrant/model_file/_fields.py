@@ -47,6 +47,9 @@ GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "nor
 STEPS = {StepFunction: "step function", RankedStepFunction: "ranked step function"}
 """What announces the arrays of a step function."""
 
+GONE = {"gain_by_rows"}
+"""Fields of reports that files of 1.0.0 may have, and that are no more read."""
+
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 VECTOR_DTYPES = {
@@ -233,7 +236,8 @@ def read(declared: object, stored: Any, name: str, reader: Reader) -> Any:
     # What has a default came after the first files.
     later = () if is_typeddict(kind) else [f.name for f in fields(kind) if f.default is not MISSING]
     types = field_types(kind)
-    given = take(stored, name, dict.fromkeys(types, object), later)
+    given = take(stored, name, dict.fromkeys([*types, *GONE], object), [*later, *GONE])
+    given = {field: value for field, value in given.items() if field in types}
     return kind(**{f: read(types[f], value, f"{name}/{f}", reader) for f, value in given.items()})
 
 
@@ -267,14 +271,12 @@ def _getters(kind: type) -> tuple[list[attrgetter[float]], list[attrgetter[Array
 
 def _join(kind: Any, numbers: Iterator[float], arrays: Iterator[Array]) -> object:
     """Make a curve of its numbers and arrays, in order."""
-    values = [
-        next(numbers)
-        if of is float
-        else next(arrays)
-        if get_origin(of)
-        else _join(of, numbers, arrays)
-        for of in field_types(kind).values()
-    ]
+    values: list[object] = []
+    for of in field_types(kind).values():
+        if of is float:
+            values.append(next(numbers))
+        else:  # an array, or a dataclass
+            values.append(next(arrays) if get_origin(of) else _join(of, numbers, arrays))
     return kind(*values)
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal
@@ -30,7 +30,7 @@ from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.decisions import expected_cost, read_costs, value_of_calibration
 from calibrant.plots import compute_classwise
 from calibrant.report._results import Comparison, Decisions, Difference, Failure, MethodResult
-from calibrant.report._verdict import DEFAULT, baseline_of
+from calibrant.report._verdict import DEFAULT, baseline_of, reach_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
     from calibrant._types import Array, Floats, Labels, ScoresKind
-    from calibrant.metrics import Evaluation, Seed
+    from calibrant.metrics import Evaluation, GroupTable, Seed, SegmentTable
 
     Part = tuple[ArrayLike, ArrayLike, ArrayLike | None]
     """Scores, labels and weights."""
@@ -171,32 +171,40 @@ def compare(
         for done, (name, calibrator) in enumerate(compared.items()):
             tell(done, len(compared), name)
             tried.append(_try(name, calibrator, val, judge, fit_groups, fit_features))
-        results = [one for one in tried if isinstance(one, MethodResult)]
         tell(len(compared), len(compared), "")
-        comparison = Comparison(
-            results=judge.with_differences(results),
-            failures=tuple(one for one in tried if isinstance(one, Failure)),
-            classes=val.classes,
-            test_counts=np.bincount(test.class_index, minlength=val.n_classes),
-            settings={
-                "scores": scores,
-                "normalize": normalize,
-                "n_bins": int(n_bins),
-                "n_resamples": int(n_resamples),
-                "confidence_level": float(confidence_level),
-                "random_state": random_state,
-                "weights": sample_weight_val is not None or sample_weight_test is not None,
-                "n_val": val.n_rows,
-                "n_test": test.n_rows,
-            },
-            sources={str(key): str(value) for key, value in (sources or {}).items()},
-            versions=versions(),
-            warnings=(*warned, *_tell_of_shift(val, test)),
-            created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
-            seconds=0.0,
-        )
-        comparison = judge.with_details(comparison, table)
-    return replace(comparison, seconds=perf_counter() - started)
+        results = judge.with_differences([one for one in tried if isinstance(one, MethodResult)])
+        warned = (*warned, *_tell_of_shift(val, test))
+        verdict = reach_verdict(results, warned, test.n_rows, n_resamples, confidence_level)
+        names = (UNCALIBRATED, verdict.applied)
+        shown = {r.method: judge.predict(r.calibrator) for r in results if r.method in names}
+        by_group, segments = judge.by_group(shown), judge.segments(shown)
+        decisions = None if table is None else judge_decisions(shown, table, confidence_level)
+    return Comparison(
+        results=results,
+        verdict=verdict,
+        failures=tuple(one for one in tried if isinstance(one, Failure)),
+        classes=val.classes,
+        test_counts=np.bincount(test.class_index, minlength=val.n_classes),
+        settings={
+            "scores": scores,
+            "normalize": normalize,
+            "n_bins": int(n_bins),
+            "n_resamples": int(n_resamples),
+            "confidence_level": float(confidence_level),
+            "random_state": random_state,
+            "weights": sample_weight_val is not None or sample_weight_test is not None,
+            "n_val": val.n_rows,
+            "n_test": test.n_rows,
+        },
+        sources={str(key): str(value) for key, value in (sources or {}).items()},
+        versions=versions(),
+        warnings=warned,
+        created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
+        seconds=perf_counter() - started,
+        by_group=by_group,
+        segments=segments,
+        decisions=decisions,
+    )
 
 
 def _tell_of_shift(val: gate.SimplexBatch, test: gate.SimplexBatch) -> list[str]:
@@ -335,45 +343,41 @@ def _try(
         return calibrator, fit, (name,)
 
     done = fit_and_judge(prepare, judge.judge)
-    if done.found is not None:
-        return replace(done.found, fit_seconds=done.fit_seconds, warnings=done.warnings)
+    if done.result is not None:
+        return replace(done.result, fit_seconds=done.fit_seconds, warnings=done.warnings)
     if calibrator is None:
         raise done.error or RuntimeError
     kind = type(done.error).__name__
     return Failure(name, type(calibrator).__name__, kind, str(done.error))
 
 
+@dataclass
 class Judge:
     """The test part, and how methods are judged on it; options as in ``compare``."""
 
-    def __init__(
-        self,
-        test: SimplexBatch,
-        groups: Labels | None,
-        features: Features | None,
-        n_bins: int,
-        n_resamples: int,
-        confidence_level: float,
-        random_state: Seed,
-    ) -> None:
-        self._test, self._groups, self._features = test, groups, features
-        self._n_bins, self._n_resamples = n_bins, n_resamples
-        self._level, self._seed = confidence_level, random_state
-        self._losses: dict[str, Floats] = {}
+    test: SimplexBatch
+    groups: Labels | None
+    features: Features | None
+    n_bins: int
+    n_resamples: int
+    confidence_level: float
+    random_state: Seed
+    losses: dict[str, Floats] = field(default_factory=dict)
+    """Of the rows, by method."""
 
     def judge(self, calibrator: Calibrator | None, method: str) -> MethodResult:
         """Judge a fitted calibrator, or the predictions as they came."""
         started = perf_counter()
-        after = self._predict(calibrator)
+        after = self.predict(calibrator)
         seconds = perf_counter() - started
-        is_binary, draws, test = after.n_classes == 2, self._n_resamples, None
+        is_binary, draws, test = after.n_classes == 2, self.n_resamples, None
         if draws > 0:
             test = metrics.calibration_test(
                 after,
                 metric="positive" if is_binary else "classwise",
-                n_bins=self._n_bins,
+                n_bins=self.n_bins,
                 n_resamples=5 * draws if is_binary else draws,
-                random_state=self._seed,
+                random_state=self.random_state,
             )
         result = MethodResult(
             method=method,
@@ -382,28 +386,28 @@ class Judge:
             difference=None,
             curve=metrics.reliability_curve(
                 after,
-                n_bins=self._n_bins,
+                n_bins=self.n_bins,
                 strategy="quantile" if is_binary else "uniform",  # those of the verdict's error
                 n_resamples=5 * draws,
-                random_state=self._seed,
+                random_state=self.random_state,
             ),
             test=test,
             shares=metrics.class_shares(after),
             mean_confidence=float(np.average(after.rows.max(axis=1), weights=after.weight)),
-            classwise=compute_classwise(after, n_worst=0, n_bins=self._n_bins),
+            classwise=compute_classwise(after, n_worst=0, n_bins=self.n_bins),
             calibrator=calibrator,
             fit_seconds=0.0,
             predict_seconds=0.0 if calibrator is None else seconds,
             warnings=(),
         )
-        self._losses[method] = metrics.LogLoss().terms(after)
+        self.losses[method] = metrics.LogLoss().terms(after)
         return result
 
     def with_differences(self, results: Sequence[MethodResult]) -> tuple[MethodResult, ...]:
         """Add comparisons with the baseline and with auto."""
-        baseline = baseline_of(self._test.n_classes)
-        differences = self._differences(baseline if baseline in self._losses else UNCALIBRATED)
-        beside_auto = self._differences(DEFAULT) if DEFAULT in self._losses else {}
+        baseline = baseline_of(self.test.n_classes)
+        differences = self._differences(baseline if baseline in self.losses else UNCALIBRATED)
+        beside_auto = self._differences(DEFAULT) if DEFAULT in self.losses else {}
         return tuple(
             replace(
                 result,
@@ -413,56 +417,46 @@ class Judge:
             for result in results
         )
 
-    def with_details(self, comparison: Comparison, costs: ArrayLike | None) -> Comparison:
-        """Add groups, segments and decisions, before calibration and with the method applied."""
-        names = (UNCALIBRATED, comparison.verdict.applied)
-        after = {
-            result.method: self._predict(result.calibrator)
-            for result in comparison.results
-            if result.method in names
-        }
-        if self._groups is not None:
-            judged = {method: self._evaluate(rows, self._groups) for method, rows in after.items()}
-            groups = {name: each.by_group for name, each in judged.items() if each.by_group}
-            comparison = replace(comparison, by_group=groups)
-        if self._features is not None:
-            segments = {
-                method: metrics.calibration_segments(
-                    rows, features=self._features, random_state=self._seed
-                )
-                for method, rows in after.items()
-            }
-            comparison = replace(comparison, segments=segments)
-        if costs is not None:
-            decisions = judge_decisions(after, costs, self._level)
-            comparison = replace(comparison, decisions=decisions)
-        return comparison
+    def by_group(self, shown: Mapping[str, Predictions]) -> dict[str, GroupTable] | None:
+        """Judge each group of rows, by method, if groups were given."""
+        if self.groups is None:
+            return None
+        tables = {name: self._evaluate(rows, self.groups).by_group for name, rows in shown.items()}
+        return {name: table for name, table in tables.items() if table is not None}
+
+    def segments(self, shown: Mapping[str, Predictions]) -> dict[str, SegmentTable] | None:
+        """Find segments whose predictions are wrong, by method, if features were given."""
+        if self.features is None:
+            return None
+        find = partial(metrics.calibration_segments, random_state=self.random_state)
+        return {name: find(rows, features=self.features) for name, rows in shown.items()}
 
     def _evaluate(self, after: Predictions, groups: Labels | None = None) -> Evaluation:
         return metrics.evaluate(
             after,
-            n_bins=self._n_bins,
+            n_bins=self.n_bins,
             groups=groups,
-            n_resamples=self._n_resamples,
-            confidence_level=self._level,
-            random_state=self._seed,
+            n_resamples=self.n_resamples,
+            confidence_level=self.confidence_level,
+            random_state=self.random_state,
         )
 
     def _differences(self, reference: str) -> dict[str, Difference]:
         """Compare all methods with one of them on the same rows."""
-        others = [name for name in self._losses if name != reference]
-        gaps = [self._losses[name] - self._losses[reference] for name in others]
-        level = self._level if self._n_resamples else None
-        return dict(zip(others, paired_differences(gaps, self._test.weight, level), strict=True))
+        others = [name for name in self.losses if name != reference]
+        gaps = [self.losses[name] - self.losses[reference] for name in others]
+        level = self.confidence_level if self.n_resamples else None
+        return dict(zip(others, paired_differences(gaps, self.test.weight, level), strict=True))
 
-    def _predict(self, calibrator: Calibrator | None) -> Predictions:
-        test = self._test
+    def predict(self, calibrator: Calibrator | None) -> Predictions:
+        """Return the predictions for the test part, as they came without a calibrator."""
+        test = self.test
         if calibrator is None:
             rows = test.probabilities()
         elif isinstance(calibrator, GroupedCalibrator):
-            rows = calibrator.predict_proba(test, groups=self._groups)
+            rows = calibrator.predict_proba(test, groups=self.groups)
         elif isinstance(calibrator, FeatureCalibrator):
-            rows = calibrator.predict_proba(test, features=self._features)
+            rows = calibrator.predict_proba(test, features=self.features)
         else:
             rows = calibrator.predict_proba(test)
         # Labels were checked before: here they are columns, which get their names back.

@@ -15,7 +15,7 @@ from calibrant import AutoCalibrator, MaskedCalibrator, TemperatureScaling, erro
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant._calibrators.composition import out_of_fold
-from calibrant._result import Estimate, Result, data_frame, doc, result
+from calibrant._result import Estimate, Result, data_frame, doc, result, with_ends
 from calibrant._text import align_columns, percent, shorten
 from calibrant.metrics import class_shares, positive_ece
 
@@ -130,12 +130,8 @@ class ModelTable(Result):
         rows = []
         for row in self.rows:
             cells = {name: getattr(row, name) for name in ModelRow.__slots__ if name != "bias"}
-            for name, (value, low, high) in [
-                (name, own) for name, own in cells.items() if isinstance(own, Estimate)
-            ]:
-                del cells[name]
-                cells |= {name: value, f"{name}_low": low, f"{name}_high": high}
-            rows.append(cells)
+            estimates = {name: own for name, own in cells.items() if isinstance(own, Estimate)}
+            rows.append(cells | with_ends(estimates))
         return data_frame(rows)
 
     def sorted_by(self, column: str) -> ModelTable:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _gate as gate
 from calibrant import metrics
-from calibrant._result import Estimate, data_frame, doc, result
+from calibrant._result import Estimate, Result, data_frame, doc, result, with_ends
 from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
-from calibrant.report._verdict import Verdict, baseline_of, reach_verdict
+from calibrant.report._verdict import Verdict, baseline_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,17 +111,12 @@ class Difference:
 
 
 @result()
-class Decisions:
+class Decisions(Result):
     """What decisions cost, before calibration and after."""
 
     method: str = doc("Method after calibration, that of the verdict.")
     value: CalibrationValue = doc("Cost that calibration saves.")
     costs: dict[str, ExpectedCost] = doc("Expected cost by method.")
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain numbers by name."""
-        costs = {method: cost.to_dict() for method, cost in self.costs.items()}
-        return {"method": self.method, "value": self.value.to_dict(), "costs": costs}
 
     def describe(self) -> list[str]:
         """Describe the saving and the costs, a sentence each."""
@@ -145,7 +139,7 @@ class Comparison:
 
     Parameters
     ----------
-    results, failures, classes, test_counts, settings, sources, versions, warnings
+    results, verdict, failures, classes, test_counts, settings, sources, versions, warnings
     created, seconds, by_group, segments, decisions
         The attributes of these names.
 
@@ -160,6 +154,7 @@ class Comparison:
     """
 
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
+    verdict: Verdict = doc("Method to use, and why.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
     classes: Labels = doc("Label of each column.")
     test_counts: Wholes = doc("Number of rows of each class in the test part.")
@@ -176,10 +171,6 @@ class Comparison:
         "Segments whose predictions are wrong, by method, if features were given.", default=None
     )
     decisions: Decisions | None = doc("What decisions cost, if costs were given.", default=None)
-    verdict: Verdict = field(init=False, metadata={"doc": "Method to use, and why."})
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "verdict", reach_verdict(self))
 
     def __repr__(self) -> str:
         best = self.best_texts()
@@ -319,8 +310,7 @@ def _record(result: MethodResult) -> dict[str, object]:
     record: dict[str, object] = {"method": result.method, "class": result.title}
     binary = result.evaluation.binary
     estimates = result.evaluation.estimates() | ({} if binary is None else binary.estimates())
-    for name, estimate in estimates.items():
-        record |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    record |= with_ends(estimates)
     record |= {f"{name}_p_value": p for name, p in result.p_values.items()}
     gap = result.difference
     record["nll_difference"] = 0.0 if gap is None else gap.value

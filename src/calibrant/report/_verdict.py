@@ -10,7 +10,9 @@ from calibrant._text import SIGNIFICANT, class_words, describe_shares, p_words, 
 from calibrant._trial import UNCALIBRATED
 
 if TYPE_CHECKING:
-    from calibrant.report._results import Comparison, Difference, MethodResult
+    from collections.abc import Sequence
+
+    from calibrant.report._results import Difference, MethodResult
 
 BASELINES = {"ts": "temperature scaling", "platt-ovr": "Platt scaling"}
 """Simple methods that others are compared with, by short name."""
@@ -64,26 +66,42 @@ def baseline_of(n_classes: int) -> str:
     return "platt-ovr" if n_classes == 2 else "ts"
 
 
-def reach_verdict(comparison: Comparison) -> Verdict:
+def reach_verdict(
+    results: Sequence[MethodResult],
+    warnings: Sequence[str],
+    n_test: int,
+    n_resamples: int,
+    confidence_level: float,
+) -> Verdict:
     """Decide how calibrated the predictions are, and which method to use."""
-    before = comparison.result(UNCALIBRATED)
-    name = comparison.baseline
-    baseline = comparison.result(name) if name != UNCALIBRATED else None
-    auto = comparison.result(DEFAULT) if DEFAULT in comparison.methods else None
+    by_name = {result.method: result for result in results}
+    before, auto = by_name[UNCALIBRATED], by_name.get(DEFAULT)
+    baseline = by_name.get(baseline_of(before.evaluation.n_classes))
     # The lowest NLL; of those that differ in last digits only, the first.
-    best = min(
-        comparison.results, key=lambda r: round(r.evaluation.negative_log_likelihood.value, 9)
-    )
+    best = min(results, key=lambda r: round(r.evaluation.negative_log_likelihood.value, 9))
     chosen = _choose(before, baseline, auto, best)
     effect = [] if baseline is None else [_effect_of(before, baseline)]
-    lead = _lead(comparison, baseline or before, best, auto)
+    lead = _lead(len(results), confidence_level, baseline or before, best, auto)
+    cautions = list(dict.fromkeys([*warnings, *before.warnings, *chosen.warnings]))
+    if n_test < FEW_ROWS:
+        cautions.append(f"Only {n_test} rows to judge on: hardly any difference is significant.")
+    if len(results) > 2:
+        cautions.append(
+            "The method was chosen on the same test part on which it was judged, so its numbers "
+            "are slightly too good."
+        )
+    if n_resamples == 0:
+        cautions.append(
+            "Nothing was resampled: there are no intervals, and differences may be noise."
+        )
     # What a reader looks for first, beside the predictions as they came.
-    first = dict.fromkeys([chosen.method, DEFAULT, name, best.method, *comparison.methods])
-    others = [result for result in first if result in comparison.methods and result != UNCALIBRATED]
-    listed = comparison.methods
+    reference = baseline or before
+    first = dict.fromkeys([chosen.method, DEFAULT, reference.method, best.method, *by_name])
+    others = [method for method in first if method in by_name and method != UNCALIBRATED]
+    listed = tuple(by_name)
     if len(listed) > MOST_LISTED:
         wanted = {UNCALIBRATED, chosen.method, best.method, *BASELINES, *LISTED}
-        listed = tuple(result for result in listed if result in wanted)
+        listed = tuple(method for method in listed if method in wanted)
     return Verdict(
         chosen=chosen.method,
         applied=others[0] if others else UNCALIBRATED,
@@ -91,7 +109,7 @@ def reach_verdict(comparison: Comparison) -> Verdict:
         listed=listed,
         headline=_headline(before, baseline, chosen),
         findings=(*_describe(before), *effect, lead),
-        cautions=tuple(_cautions(comparison, before, chosen)),
+        cautions=tuple(cautions),
     )
 
 
@@ -229,11 +247,14 @@ def _nll(result: MethodResult) -> str:
 
 
 def _lead(
-    comparison: Comparison, reference: MethodResult, best: MethodResult, auto: MethodResult | None
+    n_methods: int,
+    confidence_level: float,
+    reference: MethodResult,
+    best: MethodResult,
+    auto: MethodResult | None,
 ) -> str:
     """Say how far the method of the lowest NLL is ahead of the reference and of the default."""
-    name = _name(reference)
-    n_methods, gap = len(comparison.results), best.difference
+    name, gap = _name(reference), best.difference
     if best.method == reference.method or gap is None:
         words = f"None of {n_methods} methods has a lower NLL than {name}, {_nll(reference)}."
     else:
@@ -242,8 +263,7 @@ def _lead(
         if math.isnan(gap.low):
             words += "."
         else:
-            level = 100 * comparison.settings["confidence_level"]
-            words += f" ({level:g} % interval {-gap.high:.4f} to {-gap.low:.4f}, "
+            words += f" ({100 * confidence_level:g} % interval {-gap.high:.4f} to {-gap.low:.4f}, "
             words += f"{p_words(gap.p_value)}; {p_words(gap.p_holm)} corrected for "
             words += f"{n_methods - 1} comparisons). "
             words += "" if _lead_of(best) > 0 else "That may be chance. "
@@ -281,20 +301,3 @@ def _headline(before: MethodResult, baseline: MethodResult | None, chosen: Metho
 
 def _is_biased(result: MethodResult) -> bool:
     return abs(result.mean_confidence - result.accuracy) > NOTICEABLE
-
-
-def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult) -> list[str]:
-    cautions = list(dict.fromkeys([*comparison.warnings, *before.warnings, *chosen.warnings]))
-    n_rows = comparison.settings["n_test"]
-    if n_rows < FEW_ROWS:
-        cautions.append(f"Only {n_rows} rows to judge on: hardly any difference is significant.")
-    if len(comparison.results) > 2:
-        cautions.append(
-            "The method was chosen on the same test part on which it was judged, so its numbers "
-            "are slightly too good."
-        )
-    if comparison.settings["n_resamples"] == 0:
-        cautions.append(
-            "Nothing was resampled: there are no intervals, and differences may be noise."
-        )
-    return cautions

@@ -105,7 +105,8 @@ class Chunks(ABC):
 
     def labels(self) -> Labels:
         """Return the distinct labels of all rows that have a weight, sorted."""
-        return sorted_labels(self.reduce(count_each, add))
+        counts = self.count_labels()
+        return sorted_labels(self.reduce(count_each, add) if counts is None else counts)
 
     def count_labels(self) -> Mapping[Label, int] | None:
         """Return the number of rows of each label, or None where it needs the scores to be read.

@@ -17,7 +17,7 @@ from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
 from calibrant._gate import NamedMatrix, check_option, column_names
-from calibrant.scale import Chunks, count_each, located, sorted_labels
+from calibrant.scale import Chunks, count_each, located
 
 try:
     import dask
@@ -82,10 +82,6 @@ class DaskChunks(Chunks):
         """The number of rows of each label; no score is read for it."""
         parts = enumerate(zip(self._y, self._weight, strict=True))
         return _merged([dask.delayed(_count_labels)(number, *part) for number, part in parts], add)
-
-    def labels(self) -> Labels:
-        """Return the distinct labels."""
-        return sorted_labels(self._counts)
 
     def count_labels(self) -> Counter[Label]:
         """Return the number of rows of each label."""

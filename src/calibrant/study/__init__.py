@@ -11,19 +11,14 @@ from __future__ import annotations
 from calibrant._extras import attach
 from calibrant.study import _histogram, _paper, _searches, _top_label
 
-_HOMES = {
-    **dict.fromkeys(
-        ("Annealing", "Penalty", "ProjectedGradient", "SLSQP", "TrustConstr"), _searches.__name__
-    ),
-    **dict.fromkeys(
-        (
-            *("PaperMatrix", "PaperNormalizationAware", "PaperOneVsRestIsotonic"),
-            *("PaperSortedCumulative", "PaperTemperature", "PaperVector"),
-        ),
-        _paper.__name__,
-    ),
-    **dict.fromkeys(("OneVsRestBBQ", "OneVsRestHistogram", "SharedClasswise"), _histogram.__name__),
-    **dict.fromkeys(("TopLabelHistogram", "TopLabelIsotonic"), _top_label.__name__),
+_NAMES = {
+    _searches: "Annealing Penalty ProjectedGradient SLSQP TrustConstr",
+    _paper: "PaperMatrix PaperNormalizationAware PaperOneVsRestIsotonic PaperSortedCumulative "
+    "PaperTemperature PaperVector",
+    _histogram: "OneVsRestBBQ OneVsRestHistogram SharedClasswise",
+    _top_label: "TopLabelHistogram TopLabelIsotonic",
+}
+_HOMES = {name: home.__name__ for home, names in _NAMES.items() for name in names.split()} | {
     "ArenaCalibrator": "calibrant.study._calarena",
     "StudyTable": "calibrant.study._table",
     "read_results": "calibrant.study._calarena",

@@ -77,10 +77,10 @@ def measure(cell: Cell) -> Outcome:
     """Compute a cell; whatever goes wrong becomes its error."""
     with threadpool_limits(1):  # in this process as in others: sums in the same order
         done = fit_and_judge(partial(_prepare, cell), _judge)
-    if done.found is None:
+    if done.result is None:
         message = f"{type(done.error).__name__}: {done.error}"
         return Outcome(error=" ".join(message.split()))
-    values, log_loss, predict_seconds = done.found
+    values, log_loss, predict_seconds = done.result
     return Outcome(
         {name: value if math.isfinite(value) else None for name, value in values.items()},
         log_loss,

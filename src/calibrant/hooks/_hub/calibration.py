@@ -5,12 +5,7 @@ from __future__ import annotations
 import datasets
 import evaluate
 
-from calibrant.metrics import (
-    brier_score,
-    classwise_ece,
-    confidence_ece,
-    negative_log_likelihood,
-)
+from calibrant.metrics import brier_score, classwise_ece, confidence_ece, negative_log_likelihood
 
 DESCRIPTION = "Calibration errors and proper scores of predicted probabilities, by calibrant."
 INPUTS = """

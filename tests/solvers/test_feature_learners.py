@@ -7,8 +7,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from calibrant._maps.features import bounded_logs, standardise
-from calibrant._solvers.feature_learners import Boosting, Ridge
-from calibrant._solvers.log_pool import pool, solve_log_pool
+from calibrant._solvers.feature_learners import Boosting, Ridge, solve_log_pool
 
 
 def draw(n_rows=300, n_classes=3, n_parts=3, seed=0):
@@ -45,11 +44,6 @@ def test_the_powers_are_those_of_another_solver(strength, ridge):
     )  # fmt: skip
     assert value(w, *rows, strength, ridge) <= other.fun + 1e-6
     np.testing.assert_allclose(w, other.x, atol=1e-3)
-
-
-def test_a_pool_of_one_power_is_the_prediction():
-    logs, _, _ = draw()
-    np.testing.assert_allclose(pool(logs, np.array([1.0, 0.0, 0.0])), np.exp(logs[:, :, 0]))
 
 
 def inputs_of(n_rows, seed=0):
