@@ -265,7 +265,7 @@ def _order(table: StudyTable, sources: _Sources) -> Claim:
             ),
             sources,
         )
-        for metric in ranks.TABLE_METRICS
+        for metric in ranks.PAPER_METRICS
     ]
     within = [
         Check(
@@ -273,7 +273,7 @@ def _order(table: StudyTable, sources: _Sources) -> Claim:
             _UNPRINTED,
             rules.steadier_within(table, metric),
         )
-        for metric in ranks.TABLE_METRICS
+        for metric in ranks.PAPER_METRICS
     ]
     return Claim(
         "Order-preserving methods are steadier",

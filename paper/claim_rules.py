@@ -160,7 +160,7 @@ def read_study(table: StudyTable) -> Source:
     """Return the same numbers of a study, among those of the paper's columns that it has."""
     methods = [method for method in PAPER_METHODS if method in table.methods]
     rank, first, by_dataset = {}, {}, {}
-    for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
+    for metric in ranks.known_metrics(table, ranks.PAPER_METRICS):
         values = table.wide(metric, methods)
         ranked = ranks.rank_methods(values, metric)
         rank[metric] = ranked.mean().to_dict()

@@ -218,7 +218,7 @@ def _ranks_beside(table: StudyTable, ours: StudyTable | None) -> str:
         sides.append(("our defaults", rules.read_study(ours)))
     lines = ["## Average ranks here and in Table 2 of the paper", ""]
     rows = []
-    for metric in ranks.TABLE_METRICS:
+    for metric in ranks.PAPER_METRICS:
         for name, source in sides:
             if metric not in source.rank:
                 continue

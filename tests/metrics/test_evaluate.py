@@ -11,13 +11,14 @@ from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.metrics import Predictions, evaluate
 from calibrant.metrics import _intervals as intervals
-from calibrant.metrics._scores import ROW_MEANS
+from calibrant.metrics._scores import RowMean
 from calibrant.metrics._table import METRICS, headline, metrics_of
 from calibrant.metrics._unbinned import holm
 from calibrant.scale import RowSample
 from conftest import needs_pages, simulate
 from metrics.cases import weighted
 
+ROW_MEANS = {name: own.measure for name, own in METRICS.items() if isinstance(own.measure, RowMean)}
 DEFAULTS = {"scores": "probabilities", "normalize": None}
 
 
@@ -26,7 +27,7 @@ def test_values_are_those_of_the_functions(n_classes):
     proba, y, w = weighted(500, n_classes)
     result = evaluate(y, proba, sample_weight=w, n_bins=9, n_resamples=3)
     for name, estimate in result.estimates().items():
-        bins = {"n_bins": 9} if name.endswith("ece") else {}
+        bins = {"n_bins": 9} if METRICS[name].is_binned else {}
         expected = getattr(metrics, name)(y, proba, sample_weight=w, **bins)
         assert estimate.value == pytest.approx(expected, rel=1e-14)
     assert list(result.estimates()) == list(metrics_of(n_classes))

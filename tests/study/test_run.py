@@ -1,6 +1,7 @@
 """A study as a whole: files in, one table out, whatever happens on the way."""
 
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from calibrant.study._files import find_files, look_at
 from calibrant.study._methods import DEFAULT_METHODS, PAPER_METHODS
 from calibrant.study._run import _check_methods, longest_first
 from calibrant.study._workers import compute
-from conftest import methods_alone, refuses, simulate
+from conftest import methods_alone, needs_pages, refuses, simulate
 from study.work import work
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -54,6 +55,10 @@ def home(tmp_path):
     return data
 
 
+def in_studies():
+    return [metric for metric in metrics.METRICS.values() if "study" in metric.tables]
+
+
 def values(table):
     return table.frame.drop(columns="seconds").to_dict("records")
 
@@ -63,7 +68,7 @@ def test_table_has_every_metric_of_every_cell(home, tmp_path):
     table = run_study(home, out, n_jobs=0)
     assert table.cases == [("toy", "small"), ("toy", "wide_net")]
     assert table.methods == list(DEFAULT_METHODS)
-    assert len(table.frame) == 2 * 9 * 12
+    assert len(table.frame) == 2 * 9 * len(MEASURED)
     assert set(table.metrics) == set(MEASURED)
     assert np.isfinite(table.frame["value"]).all()
     assert (table.frame["seconds"] >= 0).all()
@@ -78,20 +83,20 @@ def test_numbers_are_those_of_the_calibrators_and_metrics(home):
     p, y = simulate(320, 3, 1)
     outcome = measure(Cell(look_at(home / "toy_small.npz"), "na-fir", 0))
     out = make_calibrator("na-fir").fit(p[:80], y[:80]).predict_proba(p[80:])
+    plain, binned = {"": {}}, {"": {}, "-10": {"n_bins": 10}, "-25": {"n_bins": 25}}
     assert outcome.metrics == {
-        "accuracy": metrics.accuracy(y[80:], out),
-        "nll": metrics.negative_log_likelihood(y[80:], out),
-        "brier": metrics.brier_score(y[80:], out),
-        **{
-            f"{name}{suffix}": function(y[80:], out, n_bins=n_bins)
-            for name, function in (
-                ("conf-ece", metrics.confidence_ece),
-                ("cw-ece", metrics.classwise_ece),
-                ("tece", metrics.thresholded_ece),
-            )
-            for suffix, n_bins in (("", 15), ("-10", 10), ("-25", 25))
-        },
+        f"{metric.short}{suffix}": getattr(metrics, metric.id)(y[80:], out, **bins)
+        for metric in in_studies()
+        for suffix, bins in (binned if metric.is_binned else plain).items()
     }
+
+
+@needs_pages
+def test_the_page_lists_the_metrics():
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "study.md").read_text()
+    listed = re.search(r"^Metrics are (.*?) \(", text, re.MULTILINE).group(1)
+    listed = [name.removesuffix(" score") for name in re.split(", | and ", listed)]
+    assert listed == [metric.title for metric in in_studies()]
 
 
 def test_logits_are_softmaxed_where_there_are_no_probabilities(home, tmp_path):

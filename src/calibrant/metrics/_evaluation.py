@@ -18,7 +18,7 @@ from calibrant._text import SIGNIFICANT, align_columns
 from calibrant.metrics import _intervals as means
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
-from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
+from calibrant.metrics._scores import Accuracy, RowMean, warn_of_alphabet
 from calibrant.metrics._significance import Draws, test_problem
 from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
 from calibrant.metrics._unbinned import holm
@@ -38,6 +38,9 @@ LARGEST_SHARE = 0.8
 
 GROUP_METRICS = ("accuracy", "negative_log_likelihood", "brier_score")
 """Metrics of a group, beside its calibration error."""
+
+NONE_HOLDS = frozenset({"confidence_ece", "classwise_ece", "thresholded_ece"})
+"""Errors for which intervals were tried: docs/evidence/intervals.md."""
 
 FEW_ROWS = 100  # number of rows below which a group says little
 
@@ -258,9 +261,9 @@ def evaluate(
     the rows or that of labels drawn from temperature-scaled predictions, whichever is larger. The
     calibration error by which predictions are judged (pos-ECE of two classes, conf-ECE of more) is
     larger than the true error on average, because chance adds to it; its interval is of the true
-    error and may end below the value. The others have no interval, because none that was tried
-    holds: docs/evidence/intervals.md. Of chunks, what needs an order is computed from a sample of
-    ``n_sampled`` rows.
+    error and may end below the value. cw-ECE, TECE and conf-ECE of two classes have no interval,
+    because none that was tried holds: docs/evidence/intervals.md. Of chunks, what needs an order is
+    computed from a sample of ``n_sampled`` rows.
 
     Examples
     --------
@@ -319,16 +322,16 @@ def evaluate(
 def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
     """Say which metrics have no interval, and why."""
     without = [name for name, estimate in estimates.items() if math.isnan(estimate.low)]
-    few = [name for name in without if name in ROW_MEANS or name == error]
-    reasons = {
-        "these rows have too few errors, or none": few,
-        "none that was tried holds with few rows": [name for name in without if name not in few],
-    }
-    return tuple(
-        f"No interval of {', '.join(METRICS[name].title for name in names)}: {why}."
-        for why, names in reasons.items()
-        if names
-    )
+    reasons: dict[str, list[str]] = {}
+    for name in without:
+        if name == error or isinstance(METRICS[name].measure, RowMean):
+            why = "these rows have too few errors, or none"
+        elif name in NONE_HOLDS:
+            why = "none that was tried holds with few rows"
+        else:
+            why = "none was tried"
+        reasons.setdefault(why, []).append(METRICS[name].title)
+    return tuple(f"No interval of {', '.join(own)}: {why}." for why, own in reasons.items())
 
 
 @dataclass(frozen=True)
@@ -383,13 +386,14 @@ class Intervals:
             return result, confusion
         rows = source if isinstance(source, Predictions) else None
         labels = None if rows is None else means.model_labels(rows)
-        for name in ROW_MEANS.keys() & rules.keys():
-            mean, error, n_equal = means.mean_and_error(ROW_MEANS[name], sums[name], rows, labels)
-            if name == "accuracy":
+        for name, rule in rules.items():
+            if not isinstance(rule, RowMean):
+                continue
+            mean, error, n_equal = means.mean_and_error(rule, sums[name], rows, labels)
+            if isinstance(rule, Accuracy):
                 result[name] = means.share_interval(mean, n_equal, self.level)
             else:
-                largest = math.inf if name == "negative_log_likelihood" else 1.0
-                result[name] = means.log_interval(mean, error, n_equal, self.level, largest)
+                result[name] = means.log_interval(mean, error, n_equal, self.level, rule.largest)
         name, kept = headline(len(source.classes)).id, source.in_memory()
         if means.tell_enough(kept):
             events = kept.events(usual_column(kept.n_classes))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -201,6 +202,8 @@ def warn_of_alphabet(classes: Labels) -> None:
 class RowMean(Statistic):
     """A weighted mean of a term of every row: the sums are those of weight and weight * term."""
 
+    largest: ClassVar[float] = math.inf  # at which its interval ends
+
     @abstractmethod
     def terms(self, rows: Predictions) -> Floats:
         """Return the term of each row."""
@@ -257,6 +260,8 @@ class LogLoss(RowMean):
 class Brier(RowMean):
     """Mean Brier score of rows: (sum_j p_j^2 - 2 p_y + 1) / k."""
 
+    largest = 1.0
+
     def terms(self, rows: Predictions) -> Floats:
         """Return the Brier score of each row."""
         squares = np.empty(rows.n_rows)
@@ -274,6 +279,8 @@ class Brier(RowMean):
 class RankedProbability(RowMean):
     """Mean ranked probability score of rows."""
 
+    largest = 1.0
+
     def terms(self, rows: Predictions) -> Floats:
         """Return the score of each row."""
         gaps = np.cumsum(rows.rows[:, :-1], axis=1)
@@ -288,15 +295,6 @@ class RankedProbability(RowMean):
         for c in range(rows.n_classes):
             result[:, c] = ((sums - (c <= np.arange(sums.shape[1]))) ** 2).mean(axis=1)
         return np.minimum(result, 1.0)
-
-
-ROW_MEANS: dict[str, RowMean] = {
-    "accuracy": Accuracy(),
-    "negative_log_likelihood": LogLoss(),
-    "brier_score": Brier(),
-    "ranked_probability_score": RankedProbability(),
-}
-"""Metrics that are means over rows, by the names of their functions."""
 
 
 @result()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
-from calibrant._predictions import Predictions, Rule, metric_of, usual_column
+from calibrant._predictions import Predictions, Rule, Statistic, metric_of, usual_column
 from calibrant.metrics._calibration_error import ClassBins, binned_error, thresholded_error
-from calibrant.metrics._scores import ROW_MEANS
+from calibrant.metrics._scores import Accuracy, Brier, LogLoss, RankedProbability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 OWN_STRATEGY = {"positive_ece": "quantile", "confidence_ece": "uniform"}
 """Bins of the metrics whose bins a ``strategy`` may choose."""
+
+Table = Literal["two classes", "more classes", "study"]
+MANY: tuple[Table, ...] = ("more classes", "study")
+EVERY: tuple[Table, ...] = ("two classes", *MANY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,11 @@ class Metric:
         Name of its function, of the attribute of an ``Evaluation`` and in JSON.
     title : str
         Name in tables and pictures.
+    measure : Statistic or callable
+        Sums over rows, or a function of a number of bins and a ``strategy`` that returns a rule.
+    tables : tuple of str, default=()
+        Tables that show it beside that of ``evaluate``: those of a "study", and of ``compare`` for
+        "two classes" and for "more classes", which must fit into 80 columns.
     factor, format : float, str
         It is printed times the factor, in this format.
     larger_is_better : bool
@@ -39,6 +49,8 @@ class Metric:
 
     id: str
     title: str
+    measure: Statistic | Callable[[int, str | None], Rule]
+    tables: tuple[Table, ...] = ()
     factor: float = 100.0
     format: str = ".2f"
     larger_is_better: bool = False
@@ -58,14 +70,9 @@ class Metric:
 
     def rule(self, n_bins: int, strategy: str | None = None) -> Rule:
         """Return sums over rows or a function of rows; a strategy of None is the own bins."""
-        if self.id in ROW_MEANS:
-            return ROW_MEANS[self.id]
-        if self.id == "classwise_ece":
-            return ClassBins(n_bins)
-        if self.id == "thresholded_ece":
-            return lambda rows: thresholded_error(rows, n_bins)
-        column = usual_column(2) if self.id == "positive_ece" else None
-        return binned_error(column, n_bins, strategy or OWN_STRATEGY[self.id])
+        if isinstance(self.measure, Statistic):
+            return self.measure
+        return self.measure(n_bins, strategy)
 
     def compute(self, rows: Predictions, n_bins: int = 15) -> float:
         """Return the metric of rows in memory."""
@@ -80,17 +87,37 @@ class Metric:
         return max(values) if self.larger_is_better else min(values)
 
 
+def _positive(n_bins: int, strategy: str | None) -> Rule:
+    return binned_error(usual_column(2), n_bins, strategy or OWN_STRATEGY["positive_ece"])
+
+
+def _confidence(n_bins: int, strategy: str | None) -> Rule:
+    return binned_error(None, n_bins, strategy or OWN_STRATEGY["confidence_ece"])
+
+
+def _classwise(n_bins: int, _: str | None) -> Rule:
+    return ClassBins(n_bins)
+
+
+def _thresholded(n_bins: int, _: str | None) -> Rule:
+    return partial(thresholded_error, n_bins=n_bins)
+
+
 METRICS = {
     metric.id: metric
     for metric in (
-        Metric("accuracy", "accuracy", larger_is_better=True),
-        Metric("negative_log_likelihood", "NLL", factor=1.0, format=".4f"),
-        Metric("brier_score", "Brier", factor=1.0, format="#.3g"),
-        Metric("ranked_probability_score", "RPS", factor=1.0, format="#.3g", is_ordered=True),
-        Metric("positive_ece", "pos-ECE", is_binned=True, n_classes=2),
-        Metric("confidence_ece", "conf-ECE", is_binned=True),
-        Metric("classwise_ece", "cw-ECE", format=".3f", is_binned=True),
-        Metric("thresholded_ece", "TECE", is_binned=True),
+        Metric("accuracy", "accuracy", Accuracy(), EVERY, larger_is_better=True),
+        Metric("negative_log_likelihood", "NLL", LogLoss(), EVERY, 1.0, ".4f"),
+        Metric("brier_score", "Brier", Brier(), EVERY, 1.0, "#.3g"),
+        Metric(
+            "ranked_probability_score", "RPS", RankedProbability(), (), 1.0, "#.3g", is_ordered=True
+        ),
+        Metric("positive_ece", "pos-ECE", _positive, ("two classes",), is_binned=True, n_classes=2),
+        # Of two classes, each of the next is nearly the positive class's error, or of the few
+        # probabilities above one half alone.
+        Metric("confidence_ece", "conf-ECE", _confidence, MANY, is_binned=True),
+        Metric("classwise_ece", "cw-ECE", _classwise, MANY, format=".3f", is_binned=True),
+        Metric("thresholded_ece", "TECE", _thresholded, MANY, is_binned=True),
     )
 }
 """Every metric by its id, in the order of the tables."""

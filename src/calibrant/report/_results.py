@@ -10,7 +10,7 @@ from calibrant import metrics
 from calibrant._result import Estimate, Result, data_frame, doc, result, with_ends
 from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
-from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
+from calibrant.metrics import LARGEST_SHARE, METRICS, headline
 from calibrant.report._verdict import Verdict, baseline_of
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 BROKEN = {"predicted/observed": ("predicted", "/observed"), "intercept": ("inter-", "cept")}
 """Headings of columns on two lines."""
-
-LEFT_OUT_OF_TWO = frozenset({"confidence_ece", "classwise_ece", "thresholded_ece"})
-"""Metrics that tables of two classes leave out: of two, each is nearly the positive class's error,
-or of the few probabilities above one half alone."""
 
 
 @result(eq=False, repr=False)
@@ -259,13 +255,11 @@ class Comparison:
     def best_texts(self) -> dict[str, str]:
         """Return the best value of each metric that tables of methods have, as it is printed.
 
-        Of two classes, errors of the confidence and class by class are that of the positive class
-        once more. Accuracy is last where to predict one class is as accurate, and says nothing of
+        Accuracy is last where to predict one class is as accurate, and says nothing of
         confidences that were stated, which are no predictions of a class.
         """
-        names = [*metrics_of(self.n_classes)]
-        if self.n_classes == 2:
-            names = [name for name in names if name not in LEFT_OUT_OF_TWO]
+        table = "two classes" if self.n_classes == 2 else "more classes"
+        names = [name for name, metric in METRICS.items() if table in metric.tables]
         if not self.accuracy_is_headline:
             names.append(names.pop(names.index("accuracy")))
         result = {}

@@ -35,7 +35,7 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 """Smallest probability of a label in ``log_loss``."""
 
 OTHER_BINS = (10, 25)
-_USED = [own for own in METRICS.values() if own.n_classes is None and not own.is_ordered]
+_USED = [own for own in METRICS.values() if "study" in own.tables]
 MEASURED = {metric.short: (metric, N_BINS) for metric in _USED} | {
     f"{metric.short}-{n_bins}": (metric, n_bins)
     for metric in _USED

@@ -30,8 +30,15 @@ if TYPE_CHECKING:
 BY_NAME = {metric.short: metric for metric in METRICS.values()}
 """Metrics by their names in the table of a study."""
 
-TABLE_METRICS = ("nll", "conf-ece", "brier", "cw-ece", "tece")
+PAPER_METRICS = ("nll", "conf-ece", "brier", "cw-ece", "tece")
 """Metrics of the paper's Table 2, in its order."""
+
+_OTHERS = (name for name, metric in BY_NAME.items() if "study" in metric.tables)
+TABLE_METRICS = (
+    *PAPER_METRICS,
+    *(name for name in _OTHERS if name not in ("accuracy", *PAPER_METRICS)),
+)
+"""Metrics in the tables of a study."""
 
 ALL_METRICS = ("accuracy", *TABLE_METRICS)
 LEVEL = 0.05

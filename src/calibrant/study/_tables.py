@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 BINNED = ("conf-ece", "cw-ece", "tece")
 BINS = (10, 15, 25)
-_MODEL_COLUMNS = ("accuracy", "conf-ece", "nll", "cw-ece", "brier", "tece")
+_MODEL_COLUMNS = tuple(
+    dict.fromkeys(("accuracy", "conf-ece", "nll", "cw-ece", "brier", *ranks.TABLE_METRICS))
+)
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "{}_%&#$"}
