@@ -16,9 +16,9 @@ from calibrant._predictions import Predictions, Statistic, source_of, usual_colu
 from calibrant._result import Estimate, Result, doc, result, with_ends
 from calibrant._text import SIGNIFICANT, align_columns
 from calibrant.metrics import _intervals as means
+from calibrant.metrics import _scores as scores
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
-from calibrant.metrics._scores import Accuracy, RowMean, warn_of_alphabet
 from calibrant.metrics._significance import Draws, test_problem
 from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
 from calibrant.metrics._unbinned import holm
@@ -288,7 +288,7 @@ def evaluate(
     source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     n_classes = len(source.classes)
     if ordered:
-        warn_of_alphabet(source.classes)
+        scores.warn_of_alphabet(source.classes)
     level = float(confidence_level) if n_resamples > 0 else None
     intervals = Intervals(int(n_bins), strategy, level, int(n_resamples), random_state)
     with threads.jobs(n_jobs), threads.few_blas_threads(0):
@@ -324,7 +324,7 @@ def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
     without = [name for name, estimate in estimates.items() if math.isnan(estimate.low)]
     reasons: dict[str, list[str]] = {}
     for name in without:
-        if name == error or isinstance(METRICS[name].measure, RowMean):
+        if name == error or isinstance(METRICS[name].measure, scores.RowMean):
             why = "these rows have too few errors, or none"
         elif name in NONE_HOLDS:
             why = "none that was tried holds with few rows"
@@ -386,20 +386,22 @@ class Intervals:
             return result, confusion
         rows = source if isinstance(source, Predictions) else None
         labels = None if rows is None else means.model_labels(rows)
-        for name, rule in rules.items():
-            if not isinstance(rule, RowMean):
-                continue
+        row_means = {name: rule for name, rule in rules.items() if isinstance(rule, scores.RowMean)}
+        for name, rule in row_means.items():
             mean, error, n_equal = means.mean_and_error(rule, sums[name], rows, labels)
-            if isinstance(rule, Accuracy):
+            if isinstance(rule, scores.Accuracy):
                 result[name] = means.share_interval(mean, n_equal, self.level)
             else:
-                result[name] = means.log_interval(mean, error, n_equal, self.level, rule.largest)
+                largest = 1.0 if name in ("brier_score", "ranked_probability_score") else math.inf
+                result[name] = means.log_interval(mean, error, n_equal, self.level, largest)
         name, kept = headline(len(source.classes)).id, source.in_memory()
         if means.tell_enough(kept):
             events = kept.events(usual_column(kept.n_classes))
             _, low, high = means.error_interval(
                 events,
-                find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name]),
+                find_bins(
+                    events, self.n_bins, self.strategy or OWN_STRATEGY[usual_column(kept.n_classes)]
+                ),
                 self.n_bins,
                 level=self.level,
                 n_resamples=self.n_resamples,

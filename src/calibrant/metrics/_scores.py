@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -202,8 +201,6 @@ def warn_of_alphabet(classes: Labels) -> None:
 class RowMean(Statistic):
     """A weighted mean of a term of every row: the sums are those of weight and weight * term."""
 
-    largest: ClassVar[float] = math.inf  # at which its interval ends
-
     @abstractmethod
     def terms(self, rows: Predictions) -> Floats:
         """Return the term of each row."""
@@ -260,8 +257,6 @@ class LogLoss(RowMean):
 class Brier(RowMean):
     """Mean Brier score of rows: (sum_j p_j^2 - 2 p_y + 1) / k."""
 
-    largest = 1.0
-
     def terms(self, rows: Predictions) -> Floats:
         """Return the Brier score of each row."""
         squares = np.empty(rows.n_rows)
@@ -278,8 +273,6 @@ class Brier(RowMean):
 @dataclass(frozen=True)
 class RankedProbability(RowMean):
     """Mean ranked probability score of rows."""
-
-    largest = 1.0
 
     def terms(self, rows: Predictions) -> Floats:
         """Return the score of each row."""

@@ -13,12 +13,13 @@ from calibrant.metrics._scores import Accuracy, Brier, LogLoss, RankedProbabilit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-OWN_STRATEGY = {"positive_ece": "quantile", "confidence_ece": "uniform"}
-"""Bins of the metrics whose bins a ``strategy`` may choose."""
+OWN_STRATEGY = {1: "quantile", None: "uniform"}
+"""Bins of the positive class and of the confidence, where no ``strategy`` chooses them."""
 
 Table = Literal["two classes", "more classes", "study"]
 MANY: tuple[Table, ...] = ("more classes", "study")
-EVERY: tuple[Table, ...] = ("two classes", *MANY)
+TWO: tuple[Table, ...] = ("two classes",)
+EVERY = (*TWO, *MANY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,8 @@ class Metric:
         return max(values) if self.larger_is_better else min(values)
 
 
-def _positive(n_bins: int, strategy: str | None) -> Rule:
-    return binned_error(usual_column(2), n_bins, strategy or OWN_STRATEGY["positive_ece"])
-
-
-def _confidence(n_bins: int, strategy: str | None) -> Rule:
-    return binned_error(None, n_bins, strategy or OWN_STRATEGY["confidence_ece"])
+def _in_bins(column: int | None, n_bins: int, strategy: str | None) -> Rule:
+    return binned_error(column, n_bins, strategy or OWN_STRATEGY[column])
 
 
 def _classwise(n_bins: int, _: str | None) -> Rule:
@@ -112,10 +109,10 @@ METRICS = {
         Metric(
             "ranked_probability_score", "RPS", RankedProbability(), (), 1.0, "#.3g", is_ordered=True
         ),
-        Metric("positive_ece", "pos-ECE", _positive, ("two classes",), is_binned=True, n_classes=2),
+        Metric("positive_ece", "pos-ECE", partial(_in_bins, 1), TWO, is_binned=True, n_classes=2),
         # Of two classes, each of the next is nearly the positive class's error, or of the few
         # probabilities above one half alone.
-        Metric("confidence_ece", "conf-ECE", _confidence, MANY, is_binned=True),
+        Metric("confidence_ece", "conf-ECE", partial(_in_bins, None), MANY, is_binned=True),
         Metric("classwise_ece", "cw-ECE", _classwise, MANY, format=".3f", is_binned=True),
         Metric("thresholded_ece", "TECE", _thresholded, MANY, is_binned=True),
     )

@@ -33,14 +33,9 @@ BY_NAME = {metric.short: metric for metric in METRICS.values()}
 PAPER_METRICS = ("nll", "conf-ece", "brier", "cw-ece", "tece")
 """Metrics of the paper's Table 2, in its order."""
 
-_OTHERS = (name for name, metric in BY_NAME.items() if "study" in metric.tables)
-TABLE_METRICS = (
-    *PAPER_METRICS,
-    *(name for name in _OTHERS if name not in ("accuracy", *PAPER_METRICS)),
-)
-"""Metrics in the tables of a study."""
-
-ALL_METRICS = ("accuracy", *TABLE_METRICS)
+_OWN = (name for name, metric in BY_NAME.items() if "study" in metric.tables)
+ALL_METRICS = tuple(dict.fromkeys(("accuracy", *PAPER_METRICS, *_OWN)))
+TABLE_METRICS = ALL_METRICS[1:]
 LEVEL = 0.05
 
 

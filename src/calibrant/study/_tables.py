@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 BINNED = ("conf-ece", "cw-ece", "tece")
 BINS = (10, 15, 25)
-_MODEL_COLUMNS = tuple(
-    dict.fromkeys(("accuracy", "conf-ece", "nll", "cw-ece", "brier", *ranks.TABLE_METRICS))
-)
+_MODEL_COLUMNS = tuple(dict.fromkeys(("accuracy", "conf-ece", "nll", "cw-ece", *ranks.ALL_METRICS)))
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "{}_%&#$"}
