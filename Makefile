@@ -12,7 +12,7 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo docs check-docs test test-slow test-export test-data bench-export test-checked test-bounds \
+.PHONY: dev demo docs check-docs test test-slow test-export test-data bench-export test-checked test-bounds \
 	test-sanitizers lint bench evidence kernels bench-defaults bench-growth bench-peers wheel sbom clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
@@ -46,8 +46,10 @@ demo: kernels  ## an over-confident classifier before and after calibration
 	$(BIN)/python -m calibrant demo
 	@echo; echo 'In this clone the command is $(BIN)/calibrant.'
 
+dev: $(VENV)/.dev kernels  ## the environment alone, in .venv
+
 test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25 -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25
 
 test-slow: $(VENV)/.slow kernels  ## checks that take longer; those of Spark where there is Java
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m slow
@@ -65,7 +67,7 @@ build/export/.ready: $(VENV)/.dev
 
 test-export: build/export/.ready kernels  ## export to other runtimes, which need large packages
 	$(TOOLS) OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
-	  -n $(WORKERS) --dist worksteal --durations 10 -m 'not slow' \
+	  -n $(WORKERS) --dist worksteal --durations 10 \
 	  tests/export tests/cli/test_export.py src/calibrant/export tests/hooks src/calibrant/hooks \
 	  docs/guides/into-production.md docs/evidence/calarena.md
 
@@ -95,7 +97,7 @@ test-bounds test-sanitizers: test-%: $(VENV)/.dev
 	  --no-build-isolation -Cbuild-dir=build/$*/meson -Csetup-args=-Dbuildtype=debug \
 	  $(patsubst %,-Csetup-args=%,$(SETUP)) .
 	OMP_NUM_THREADS=1 CALIBRANT_CHECKS=$* $(CHECKING) build/$*/bin/python -m pytest \
-	  --capture sys -n $(WORKERS) --dist loadfile -m 'not slow' \
+	  --capture sys -n $(WORKERS) --dist loadfile \
 	  tests/kernels tests/maps tests/model_file
 
 $(VENV)/.docs: $(VENV)/.dev

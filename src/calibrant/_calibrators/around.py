@@ -12,7 +12,7 @@ from calibrant._calibrators.auto import AutoCalibrator
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, fit_part, stage_of
 from calibrant._calibrators.parameters import fitted, number, wrong
-from calibrant._gate import two_column_kind
+from calibrant._gate import refuse_other_index, two_column_kind
 from calibrant._maps.base import MaskedMap, fill_absent
 from calibrant._row_sample import RowSample
 from calibrant._types import Bools, Floats
@@ -154,6 +154,7 @@ class AroundWithColumns(Around):
         """Fit to rows in memory and to what is given beside them."""
         if isinstance(scores, RowSample) or as_chunks(scores, y, sample_weight) is not None:
             raise self._not_chunked("fit to arrays in memory")
+        refuse_other_index(scores, y, given, self.beside or "")
         more = {"given": given, "given_weight": sample_weight}
         return self._fit_rows(scores, y, sample_weight, groups, **more)
 

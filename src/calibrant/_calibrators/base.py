@@ -505,6 +505,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         fitted_map, kind = self.map_, self._kind
         checked_before = scores.scores if isinstance(scores, gate.SimplexBatch) else None
         order = self._check_columns(scores, matrix.shape)
+        gate.refuse_other_index(scores, None, beside, self.beside or "")
         by_row = self._read_beside(len(matrix), beside)
 
         def work(rows: slice) -> tuple[slice, Floats, Floats]:

@@ -196,13 +196,26 @@ def refuse_other_order(
                 argument="y",
                 remedy=f"pass {names.y}.loc[{names.scores}.index]",
             )
-    rows, name = (y, errors.names().y) if _index_of(y) is not None else (scores, "scores")
-    if _places_by_index(rows, sample_weight) is not None and not _is_count(sample_weight):
-        raise errors.WeightError(
-            f"sample_weight has the index of {name} in another order, but rows are matched by "
+    refuse_other_index(scores, y, sample_weight, "sample_weight")
+
+
+def refuse_other_index(scores: object, y: object, given: object, argument: str) -> None:
+    """Refuse what is given by row if its index is that of the labels or scores in another order.
+
+    No data tell which order was meant. An index 0, 1, 2, ... says nothing: scores that a classifier
+    has just computed have it, and so have weights that were computed of the labels.
+    """
+    has_index = _index_of(y) is not None
+    rows, name = (y, errors.names().y) if has_index else (scores, errors.names().scores)
+    if _is_count(given) or (_is_count(rows) and not has_index):
+        return
+    if _places_by_index(rows, given) is not None:
+        error = errors.WeightError if argument == "sample_weight" else errors.ShapeError
+        raise error(
+            f"{argument} has the index of {name} in another order, but rows are matched by "
             "position",
-            argument="sample_weight",
-            remedy=f"pass sample_weight.loc[{name}.index], or its values if they are in order",
+            argument=argument,
+            remedy=f"pass {argument}.loc[{name}.index], or its values if they are in order",
         )
 
 

@@ -30,7 +30,12 @@ from calibrant._gate._columns import (
     two_column_kind,
     two_columns,
 )
-from calibrant._gate._plausibility import refuse_other_order, warn_of_batch, warn_of_features
+from calibrant._gate._plausibility import (
+    refuse_other_index,
+    refuse_other_order,
+    warn_of_batch,
+    warn_of_features,
+)
 from calibrant._kernels import rows as row_kernels
 from calibrant._row_order import deal_shares, order_by_columns
 
@@ -549,6 +554,7 @@ def check_batch(
     codes = None if groups is None else read_groups(groups, n_rows)[1]
     batch = SimplexBatch(matrix, two_column_kind(kind), index, weight, labels, group=codes)
     refuse_other_order(scores, y, sample_weight, batch.probabilities, batch.class_index)
+    refuse_other_index(scores, y, groups, "groups")
     if not np.all(used):
         batch = batch.take(used)
     if batch.group is not None and np.all(batch.group == batch.group[0]):
