@@ -20,8 +20,6 @@ from calibrant._files.logs import LINES, read_fields, read_logs, read_records
 from calibrant._files.readers import ID_FIELDS
 from calibrant._files.source import Place, Request, Rows, Source, check_file, decoding
 from calibrant._files.tables import (
-    ARROW,
-    PARQUET,
     TEXT,
     TextTable,
     is_zipped,
@@ -151,8 +149,8 @@ def write_arrow(
     import pyarrow.parquet as pq
     from pyarrow import ipc
 
-    is_parquet = kind == "parquet"
-    with pq.ParquetWriter(file, schema) if is_parquet else ipc.new_file(file, schema) as writer:
+    opens = pq.ParquetWriter if kind == "parquet" else ipc.new_file
+    with opens(file, schema) as writer:
         for table in tables:
             writer.write_table(table)
 
@@ -202,20 +200,20 @@ def table_format(
     suffixes: tuple[str, ...], opens: Callable[[Path], OpenTable], writes: TableWriter | None = None
 ) -> Format:
     """Return a format of tables: what opens one, and writes some of a schema one below another."""
-
-    def read(path: Path, request: Request) -> Source:
-        return read_table(opens(path), request)
-
     write = None if writes is None else partial(write_table, writes)
-    return Format(suffixes, "table", read, write, opens, writes)
+    return Format(suffixes, "table", partial(read_table, opens), write, opens, writes)
 
 
 FORMATS = (
     Format((".npz",), "archive", read_npz, write_arrays),
     Format((".npy",), "array", read_npy, write_arrays),
     table_format((*TEXT, *(f"{s}.gz" for s in TEXT)), TextTable, write_text),
-    table_format(PARQUET, partial(open_arrow, "parquet"), partial(write_arrow, "parquet")),
-    table_format(ARROW, partial(open_arrow, "ipc"), partial(write_arrow, "ipc")),
+    table_format(
+        (".parquet", ".pq"), partial(open_arrow, "parquet"), partial(write_arrow, "parquet")
+    ),
+    table_format(
+        (".arrow", ".feather", ".ipc"), partial(open_arrow, "ipc"), partial(write_arrow, "ipc")
+    ),
     Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", open_logs, write_lines),
     Format((".json", ".eval"), "log", open_logs),
 )

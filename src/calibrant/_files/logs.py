@@ -50,10 +50,7 @@ OF_HELM = "per_instance_stats.json"
 
 
 def read_logs(
-    path: Path,
-    request: Request,
-    files: Sequence[Path] = (),
-    known_labels: Mapping[str, object] | None = None,
+    path: Path, request: Request, files: Sequence[Path], known: Mapping[str, object] | None = None
 ) -> Source:
     """Read a log of an evaluation, or files of a directory as one; ids may tell the labels."""
     read = {}
@@ -64,8 +61,8 @@ def read_logs(
         first = records[0].fields.get("filter") if records else None
         records = [own for own in records if own.fields.get("filter") == first]
         records = [own for own in records if "perturbation" not in own.fields]
-        if known_labels is not None:  # as a batch has none
-            records = [own.labelled(known_labels, request) for own in records]
+        if known is not None:  # labels, as a batch has none
+            records = [own.labelled(known, request) for own in records]
         read[file] = Log(records, request)
     logs = [log for log in read.values() if log.records]
     if not logs:

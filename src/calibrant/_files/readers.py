@@ -90,8 +90,7 @@ class Record(NamedTuple):
     def labelled(self, known: Mapping[str, object], request: Request) -> Record:
         """Return the record with its label, which another file has by the id."""
         if self.question not in known:
-            fault = f"{request.labels} has no label of {self.question!r:.60} (--labels)"
-            raise self.error(f": {fault}")
+            raise self.error(f": {request.labels} has no label of {self.question!r:.60} (--labels)")
         return self._replace(fields=self.fields | {request.label or "label": known[self.question]})
 
     @property

@@ -22,7 +22,7 @@ from calibrant._gate import are_whole
 from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from calibrant._files.source import Request
 
 TEXT = {".csv": ",", ".tsv": "\t"}
-PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 SEPARATORS = ",;\t"
 
 SAMPLE_ROWS = 100
@@ -65,7 +64,7 @@ class OpenTable(Protocol):
 
     @property
     def samples(self) -> dict[str, list[str] | None]:
-        """First values of each column that are not missing; None for columns without numbers."""
+        """First values that are not missing, as text; None for a column that has no numbers."""
 
     def batches(self, columns: list[str], numbers: Collection[str], /) -> Iterator[pa.RecordBatch]:
         """Yield the rows of these columns, in which text is parsed where ``numbers`` are."""
@@ -167,9 +166,10 @@ def _is_float(text: str) -> bool:
     return False
 
 
-def read_table(table: OpenTable, request: Request) -> Source:
-    """Return the rows of a table of predictions, as a stream."""
-    path, columns = table.path, assign_columns(table, request)
+def read_table(opens: Callable[[Path], OpenTable], path: Path, request: Request) -> Source:
+    """Open a table of predictions, of the format that has this way to open one."""
+    table = opens(path)
+    columns = assign_columns(table, request)
     names, label = columns.scores, columns.label
     place = Place(str(path), names, table.locate, label_option=request.options[1])
     kind = kind_of(request.kind, len(names), str(path))
@@ -192,11 +192,8 @@ def read_table(table: OpenTable, request: Request) -> Source:
                 where, are_sure = replace(place, first_row=n_done), columns.are_chosen
                 yield Rows(scores, kind, labels, where, batch, are_columns_sure=are_sure)
                 n_done += batch.num_rows
-                del (
-                    batch,
-                    scores,
-                    labels,
-                )  # so that there is one chunk in memory, while the next is decoded
+                # So that there is one chunk in memory, while the next is decoded.
+                del batch, scores, labels
 
     return Source(place, kind, len(names), np.dtype(float), stream=read(), columns=columns)
 
@@ -281,20 +278,13 @@ class TextTable:
         n_rows = 0
         types = {name: pa.float64() if name in numbers else pa.string() for name in columns}
         missing = [*csv.ConvertOptions().null_values, *MORE_MISSING]
+        blocks = csv.ReadOptions(  # with threads it does not tell the row of a fault
+            use_threads=False, block_size=BLOCK_BYTES, skip_rows=1, column_names=self.names
+        )
+        lines = csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
+        cells = csv.ConvertOptions(column_types=types, include_columns=columns, null_values=missing)
         try:
-            for batch in csv.open_csv(
-                str(self.path),
-                csv.ReadOptions(
-                    use_threads=False,  # else it does not tell the row of a fault
-                    block_size=BLOCK_BYTES,
-                    skip_rows=1,
-                    column_names=self.names,
-                ),
-                csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
-                csv.ConvertOptions(
-                    column_types=types, include_columns=columns, null_values=missing
-                ),
-            ):
+            for batch in csv.open_csv(str(self.path), blocks, lines, cells):
                 n_rows += batch.num_rows
                 yield batch
         except pa.ArrowInvalid as error:
@@ -347,17 +337,15 @@ class ArrowTable:
     """A data set of Arrow: a file, or a table in memory."""
 
     def __init__(self, path: Path, rows: Dataset) -> None:
-        self.path, self._table = path, rows
-        self.names: list[str] = self._table.schema.names
+        self.path, self._rows = path, rows
+        self.names: list[str] = self._rows.schema.names
         _check_header(self.names, str(path))
 
     @cached_property
     def samples(self) -> dict[str, list[str] | None]:
         """First values of each column, as text."""
-        first = self._table.head(
-            SAMPLE_ROWS, batch_size=1 << 13, batch_readahead=1, use_threads=False
-        )
-        found = {name: first.column(name) for name in self.names if _is_number(first[name].type)}
+        top = self._rows.head(SAMPLE_ROWS, batch_size=1 << 13, batch_readahead=1, use_threads=False)
+        found = {name: top[name] for name in self.names if _is_number(top[name].type)}
         texts = {name: list(map(str, own.drop_null().to_pylist())) for name, own in found.items()}
         return dict.fromkeys(self.names) | texts
 
@@ -367,14 +355,14 @@ class ArrowTable:
 
         n_rows = math.ceil(CHUNK_BYTES / (8 * max(len(columns), 1)))
         is_empty = True
-        for batch in self._table.to_batches(
+        for batch in self._rows.to_batches(
             columns, batch_size=n_rows, batch_readahead=1, use_threads=False
         ):
             batch.validate(full=True)  # offsets of a damaged file point anywhere
             is_empty &= batch.num_rows == 0
             yield batch
         if is_empty:
-            yield pa.RecordBatch.from_pylist([], self._table.schema).select(columns)
+            yield pa.RecordBatch.from_pylist([], self._rows.schema).select(columns)
 
     def locate(self, rows: Sequence[int]) -> list[str]:
         """Name the rows by their numbers."""
