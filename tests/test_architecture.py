@@ -135,7 +135,7 @@ BUDGETS = {
     "scale": 1_080,
     "model_file": 1_310,
     "export": 2_040,
-    "_files _cli": 4_840,
+    "_files _cli": 4_850,
     "hooks": 530,
     "study": 3_530,
 }

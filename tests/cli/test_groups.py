@@ -125,6 +125,22 @@ def test_commands_of_a_report_ignore_columns_that_the_method_does_not_read(metho
     assert ("--groups group" in apply) == (method == "grouped")
 
 
+@pytest.mark.parametrize(
+    ("source", "out"),
+    [
+        ("p.csv", ".csv"),
+        ("p.tsv.gz", ".tsv.gz"),
+        ("samples.jsonl", ".jsonl"),
+        ("run.eval", ".jsonl"),
+        ("run.json", ".jsonl"),
+        ("days", ".csv"),
+    ],
+)
+def test_commands_of_a_report_write_what_can_be_written(source, out):
+    _, apply = apply_lines("ts", Path("val.csv"), Path(source), Request())
+    assert apply.endswith(f"--output calibrated{out}")
+
+
 @pytest.mark.parametrize("names", [[7, 11], [7.0, 11.0], [True, False]])
 def test_groups_of_a_model_made_in_python_may_be_numbers(call, tmp_path, names):
     frame = make(names)

@@ -287,8 +287,14 @@ def _choose(methods: str | None, *, has_absent: bool) -> list[str] | dict[str, C
 
 def apply_lines(method: str, val: Path, test: Path | None, request: Request) -> list[str]:
     """Return command lines that fit the method of the verdict to these files, and apply it."""
+    from calibrant._files.formats import find_format, holds
+
     new = val if test is None else test
     suffix = "".join(new.suffixes[-2:]) if new.suffix.lower() == ".gz" else new.suffix
+    if (
+        known := find_format(new)
+    ) is None or known.write is None:  # a directory, or a log of a tool
+        suffix = ".jsonl" if holds(new, "log") else ".csv"
     # Columns that the method does not read are no scores, either.
     columns = {"grouped": (request.groups,), "features": request.features}
     unused = [c for name, own in columns.items() if name != method for c in own if c]
@@ -299,7 +305,7 @@ def apply_lines(method: str, val: Path, test: Path | None, request: Request) -> 
     fit = [str(val), *words(request, ["part", *SCORES, *own])]
     fit += ["--method", "auto" if own else method, "--output", "model.calibrant"]
     apply = ["model.calibrant", str(new), *words(request, of_apply)]
-    apply += ["--output", f"calibrated{suffix or '.csv'}"]
+    apply += ["--output", f"calibrated{suffix}"]
     return [shlex.join(["calibrant", "fit", *fit]), shlex.join(["calibrant", "apply", *apply])]
 
 
