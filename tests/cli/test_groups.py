@@ -1,6 +1,5 @@
 """Groups of files: they are text, as they stand, in every format and every command."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from calibrant import GroupedCalibrator, TemperatureScaling, model_file
 from calibrant._cli.measuring import apply_lines
 from calibrant._files.source import Request
+from whole_files import ONE_OF_EACH, write_file
 
 N_ROWS = 600
 SCORES = ["no", "yes"]
@@ -28,14 +28,6 @@ def make(names):
 
 def sets_by(path):
     return ["--coverage", "0.8", "--calibration", path]
-
-
-def write_records(path, frame):
-    rows = [
-        {"scores": {name: own.pop(name) for name in SCORES}, **own}
-        for own in frame.to_dict("records")
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def fit(call, path, frame, *more):
@@ -77,22 +69,12 @@ def test_apply_finds_the_groups_of_the_fit_whatever_they_look_like(call, tmp_pat
     assert {own["group"] for own in found["by_group"]["rows"]} == {*new}
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".jsonl", ".parquet", ".arrow", ".csv"])
+@pytest.mark.parametrize("suffix", [own for own in ONE_OF_EACH if own != ".npy"])
 def test_apply_takes_groups_of_every_format(call, tmp_path, suffix):
     frame = make([1, 2])
     frame["group"] = frame["group"].astype(int)
     model, path, out = fit(call, tmp_path, frame), tmp_path / f"new{suffix}", tmp_path / "out.npz"
-    if suffix == ".npz":
-        arrays = {"probs": np.ascontiguousarray(frame[SCORES]), "classes": np.array(SCORES)}
-        np.savez(path, group=frame["group"].to_numpy(), **arrays)
-    elif suffix == ".jsonl":
-        write_records(path, frame)
-    elif suffix == ".parquet":
-        frame.to_parquet(path)
-    elif suffix == ".arrow":
-        frame.to_feather(path, compression="uncompressed")
-    else:  # with another separator, which the scores are read by, too
-        frame.to_csv(path, index=False, sep=";")
+    write_file(path, frame, SCORES)
     call("apply", model, path, "--groups", "group", "-o", out)
     np.testing.assert_allclose(np.load(out)["probs"], by_python(frame, frame["group"]), rtol=1e-12)
     words = ["decide", model, path, "--groups", "group", *sets_by(tmp_path / "val.csv")]
@@ -117,7 +99,7 @@ def test_a_field_of_groups_in_records_is_no_class(call, tmp_path):
     frame = make([1, 2])
     frame["group"] = frame["group"].astype(int)
     path, model = tmp_path / "val.jsonl", tmp_path / "m.calibrant"
-    write_records(path, frame)
+    write_file(path, frame, SCORES, "scores")
     words = [path, "--scores", "logits", "--groups", "group"]
     call("fit", *words, "-m", "ts", "-o", model)
     assert model_file.load(model).classes_.tolist() == SCORES

@@ -162,7 +162,7 @@ MISTAKES = {
     "decide two two.csv -o o.csv": (2, "say what to decide by: --costs"),
     "decide two two.csv -o o.csv --coverage 0.9": (2, "--calibration FILE go together"),
     "decide m val.csv -o o.csv --coverage 0.9 --calibration new.csv": (3, "has no labels"),
-    "decide two two.csv -o o.txt --costs costs.csv": (2, "write it to .csv, .tsv or .parquet"),
+    "decide two two.csv -o o.txt --costs costs.csv": (2, "write it to .csv, .tsv"),
     "judge log.jsonl log.jsonl --grade x": (3, "the field 'label'|the field 'x'"),
     "judge val.csv new.csv --grade x --scores logits": (2, "describe scores"),
     "export m -o model.bin": (2, "model.bin must end with .onnx or .pt2"),

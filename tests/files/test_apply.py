@@ -1,3 +1,5 @@
+from itertools import pairwise, product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from calibrant._files.formats import read_prediction_file
 from calibrant._files.source import Request
 from calibrant.errors import NonFiniteError
 from conftest import refuses, simulate, tells
+from whole_files import ONE_OF_EACH, SUFFIXES, write_file
 
 REQUEST = Request(usual_part="test")
 NAMES = np.array(["ant", "bee", "cow"])
@@ -24,30 +27,20 @@ def fitted():
     return FlattenedIsotonic().fit(p, NAMES[y]), p, y
 
 
-def write(path, p, y=None, names=NAMES):
-    if path.suffix == ".npy":
-        np.save(path, p)
-    elif path.suffix == ".npz":
-        np.savez(path, probs=p)
-    else:
-        table = pd.DataFrame(p, columns=list(names))
-        table = table if y is None else table.assign(label=NAMES[y])[["label", *names]]
-        text = {"index": False, "sep": "\t" if path.suffix == ".tsv" else ",", "na_rep": "nan"}
-        form = {".parquet": table.to_parquet, ".arrow": table.to_feather}.get(path.suffix)
-        table.to_csv(path, **text) if form is None else form(path)
-    return path
+def write(path, p, y=None):
+    frame = pd.DataFrame(p, columns=NAMES)
+    return write_file(path, frame if y is None else frame.assign(label=NAMES[y]), NAMES)
 
 
-SUFFIXES = ["npy", "npz", "csv", "tsv", "parquet", "arrow"]
+PAIRS = {*product(ONE_OF_EACH, ONE_OF_EACH), *pairwise([*SUFFIXES, SUFFIXES[0]])}
 
 
-@pytest.mark.parametrize("into", SUFFIXES)
-@pytest.mark.parametrize("out_of", SUFFIXES)
+@pytest.mark.parametrize(("out_of", "into"), sorted(PAIRS))
 def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypatch):
     """Also in many chunks."""
     monkeypatch.setattr("calibrant._files.source.CHUNK_BYTES", 1000)
     calibrator, p, _ = fitted
-    source, target = write(tmp_path / f"in.{out_of}", p), tmp_path / f"out.{into}"
+    source, target = write(tmp_path / f"in{out_of}", p), tmp_path / f"out{into}"
     done = apply_file(calibrator, source, target)
     assert (done.n_rows, done.n_bad_rows) == (500, 0)
     out = read_prediction_file(target).scores
@@ -116,7 +109,8 @@ def test_a_missing_cell_makes_a_bad_row(tmp_path, fitted, cell):
     calibrator, p, y = fitted
     path = write(tmp_path / "in.csv", p[:5], y[:5])
     lines = path.read_text().splitlines()
-    lines[3] = ",".join([*lines[3].split(",")[:2], cell, lines[3].split(",")[3]])
+    cells = lines[3].split(",")
+    lines[3] = ",".join([cells[0], cell, *cells[2:]])
     path.write_text("\n".join(lines) + "\n")
     for on_bad_row, n_rows in (("skip", 4), ("nan", 5)):
         out = tmp_path / f"{on_bad_row}.parquet"

@@ -17,6 +17,7 @@ from calibrant._files.formats import is_large, read_prediction_file
 from calibrant._files.source import Request
 from calibrant.datasets import simulated_scores
 from conftest import tells
+from whole_files import TABLES, write_file
 
 NAMES = np.array(["ant", "bee", "cow"])
 SCORES, Y = simulated_scores(900)
@@ -93,19 +94,12 @@ def small_chunks(monkeypatch):
 
 def write(path, scores, y, names, kind="probabilities"):
     """Write rows in the format of a suffix."""
-    if path.suffix == ".npz":
-        name = "probs" if kind in ("probabilities", "positive") else "logits"
-        np.savez(path, **{name: scores}, labels=y, classes=np.array(names))
-        return path
+    name = "probs" if kind in ("probabilities", "positive") else "logits"
     frame = pd.DataFrame(scores, columns=list(names)).assign(id="x", label=y)
-    if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    else:
-        (frame.to_parquet if path.suffix == ".parquet" else frame.to_feather)(path)
-    return path
+    return write_file(path, frame, names, name)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "npz"])
+@pytest.mark.parametrize("suffix", [*TABLES, ".npz"])
 def test_a_large_file_gives_the_model_of_the_file_read_whole(tmp_path, monkeypatch, suffix):
     small_chunks(monkeypatch)
     for values, names in (
@@ -113,7 +107,7 @@ def test_a_large_file_gives_the_model_of_the_file_read_whole(tmp_path, monkeypat
         (np.array([7, 8, 30]), np.array(["7", "8", "30"])),
         (np.array([0.0, 1.0, 2.0]), np.array(["0", "1", "2"])),
     ):
-        path = write(tmp_path / f"p.{suffix}", SCORES, values[Y], names)
+        path = write(tmp_path / f"p{suffix}", SCORES, values[Y], names)
         far, near = chunks_of(path), whole(path)
         assert far.source == near.source == str(path)
         assert far.classes == near.classes
@@ -144,13 +138,12 @@ def measured(found):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("suffix", [*TABLES, ".npz"])
 def test_every_kind_of_scores_in_chunks(tmp_path, monkeypatch, suffix, kind):
     small_chunks(monkeypatch)
     scores, y, names, how = KINDS[kind]
-    classes = names if scores.shape[1] > 1 else ["0", "1"]
     y = NAMES[y] if scores.shape[1] > 1 else y
-    path = write(tmp_path / f"p.{suffix}", scores, y, classes if suffix == "npz" else names, kind)
+    path = write(tmp_path / f"p{suffix}", scores, y, names, kind)
     far, near = chunks_of(path, kind=kind, **how), whole(path, kind=kind, **how)
     a, b = fit(far), fit(near)
     assert a.classes_.tolist() == b.classes_.tolist()

@@ -11,7 +11,7 @@ import pytest
 
 from calibrant._files import tables
 from calibrant._files.align import align
-from calibrant._files.formats import read_columns, read_prediction_file
+from calibrant._files.formats import FORMATS, read_columns, read_prediction_file
 from calibrant._files.source import Request
 from calibrant.errors import NonFiniteError
 from conftest import tells
@@ -122,13 +122,13 @@ def test_line_breaks_in_quotes_are_read_beyond_any_block(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-@pytest.mark.parametrize("suffix", ["npz", "npy", "csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("suffix", [s for known in FORMATS for s in known.suffixes])
 def test_pipes_and_empty_directories_are_said_to_be_what_they_are(tmp_path, suffix):
-    os.mkfifo(tmp_path / f"p.{suffix}")
-    (tmp_path / f"d.{suffix}").mkdir()
+    os.mkfifo(tmp_path / f"p{suffix}")
+    (tmp_path / f"d{suffix}").mkdir()
     for name, told in (("p", "is a pipe"), ("d", "is a directory without tables or logs")):
-        with tells(f"{name}.{suffix} {told}"):
-            read_file(tmp_path / f"{name}.{suffix}")
+        with tells(f"{name}{suffix} {told}"):
+            read_file(tmp_path / f"{name}{suffix}")
 
 
 def test_arrays(tmp_path):

@@ -294,14 +294,8 @@ def apply_lines(method: str, val: Path, test: Path | None, request: Request) -> 
     unused = [c for name, own in columns.items() if name != method for c in own if c]
     request = replace(request, ignore=(*request.ignore, *unused))
     own = {"grouped": ["groups"], "features": ["features"]}.get(method, [])
-    of_apply = [
-        "part",
-        "normalize",
-        "label",
-        "columns",
-        "ignore",
-        *(own if "groups" in own else []),
-    ]
+    of_apply = ["part", "normalize", "label", "columns", "ignore"]
+    of_apply += own if "groups" in own else []
     fit = [str(val), *words(request, ["part", *SCORES, *own])]
     fit += ["--method", "auto" if own else method, "--output", "model.calibrant"]
     apply = ["model.calibrant", str(new), *words(request, of_apply)]

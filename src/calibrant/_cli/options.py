@@ -96,9 +96,7 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         help="Column with the labels; by default label, target, y or class, or the only text.",
     ),
     "labels": click.option(
-        "--labels",
-        type=PATH,
-        help="npy file of labels; of a log, a file with ids and labels.",
+        "--labels", type=PATH, help="npy file of labels; of a log, a file with ids and labels."
     ),
     "columns": click.option(
         "--columns", type=split_names, help="Columns of scores, or patterns such as 'prob_*'."

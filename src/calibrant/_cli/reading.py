@@ -153,10 +153,11 @@ def write_columns(out: Path, table: object) -> None:
     """Write a table of Arrow, or a dictionary of columns, whole or not at all."""
     import pyarrow as pa
 
-    from calibrant._files.formats import holds, save_table
+    from calibrant._files.formats import holds, save_table, suffixes_of
 
     if not holds(out, "table"):
-        raise click.UsageError(f"{out}: this is a table; write it to .csv, .tsv or .parquet")
+        writable = suffixes_of("table", to_write=True)
+        raise click.UsageError(f"{out}: this is a table; write it to {writable}")
     save_table(out, pa.table(table))
 
 

@@ -93,7 +93,7 @@ def apply(
 @command()
 @model_argument
 @click.argument("file", type=PATH)
-@output_option("Table to write: .csv.")
+@output_option("Table to write.")
 @click.option(
     "--coverage",
     type=click.FloatRange(0, 1, min_open=True),

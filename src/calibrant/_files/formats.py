@@ -6,6 +6,8 @@ import gzip
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -15,15 +17,15 @@ from calibrant._atomic_file import replace_file
 from calibrant._files.align import read_labels
 from calibrant._files.arrays import Archive, read_npy, read_npz
 from calibrant._files.logs import LINES, read_fields, read_logs, read_records
+from calibrant._files.readers import ID_FIELDS
 from calibrant._files.source import Place, Request, Rows, Source, check_file, decoding
 from calibrant._files.tables import (
-    ARROW,
-    PARQUET,
     TEXT,
+    TextTable,
     is_zipped,
-    open_table,
+    open_arrow,
+    read_table,
     read_table_columns,
-    read_table_file,
     suffix_of,
 )
 from calibrant._gate import output_dtype
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from calibrant._files.apply import RowCalibration
+    from calibrant._files.tables import OpenTable
     from calibrant._types import Floats, Labels
 
     Chunks = Iterator[tuple[Floats, Rows]]
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
 
     Writer = Callable[[IO[bytes], Path, RowCalibration, Chunks], None]
     """Write calibrated rows to a file, whose path tells its format."""
+
+    TableWriter = Callable[[IO[bytes], Path, pa.Schema, Iterator[pa.Table]], None]
+    """Write tables of a schema, one below another, to a file of this path."""
 
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
@@ -87,21 +93,15 @@ def write_lines(file: IO[bytes], _: Path, calibration: RowCalibration, chunks: C
             file.write(json.dumps(record).encode() + b"\n")
 
 
-def write_table(file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks) -> None:
-    """Write CSV, TSV, Parquet or Arrow: the columns of the source, with calibrated scores."""
+def write_table(
+    writes: TableWriter, file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks
+) -> None:
+    """Write the columns of the source, with calibrated scores."""
     tables = (calibrated_table(calibration, *chunk) for chunk in chunks)
-    for first in tables:
-        writer = _open_writer(suffix_of(path), file, first.schema)
-        try:
-            for table in (first, *tables):
-                writer.write(table)
-        except BaseException:
-            if hasattr(writer, "is_open"):  # Parquet's would write once more when it is deleted
-                writer.is_open = False
-            raise
-        writer.close()
-        return
-    raise PredictionFileError(f"{calibration.source.place.source} has no rows to write")
+    first = next(tables, None)
+    if first is None:
+        raise PredictionFileError(f"{calibration.source.place.source} has no rows to write")
+    writes(file, path, first.schema, chain([first], tables))
 
 
 def calibrated_table(calibration: RowCalibration, calibrated: Floats, rows: Rows) -> pa.Table:
@@ -128,32 +128,31 @@ def calibrated_table(calibration: RowCalibration, calibrated: Floats, rows: Rows
     return table.replace_schema_metadata(schema.metadata)
 
 
-def _open_writer(
-    suffix: str, file: IO[bytes], schema: pa.Schema
-) -> pa.ipc.RecordBatchFileWriter | pa.csv.CSVWriter:
-    """Open a writer of record batches, of the format of a suffix."""
-    if suffix in PARQUET:
-        import pyarrow.parquet as pq
-
-        return pq.ParquetWriter(file, schema)
-    if suffix in ARROW:
-        from pyarrow import ipc
-
-        return ipc.new_file(file, schema)
+def write_text(file: IO[bytes], path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+    """Write tables as CSV or TSV."""
     import pyarrow as pa
     from pyarrow import csv
 
     for field in schema:
         if pa.types.is_nested(field.type):
             raise PredictionFileError(f"text cannot hold column {field.name!r}; write .parquet")
-    options = csv.WriteOptions(delimiter=TEXT[suffix], quoting_style="needed")
-    return csv.CSVWriter(file, schema, write_options=options)
+    options = csv.WriteOptions(delimiter=TEXT[suffix_of(path)], quoting_style="needed")
+    with csv.CSVWriter(file, schema, write_options=options) as writer:
+        for table in tables:
+            writer.write(table)
 
 
-def save_table(path: Path, table: pa.Table) -> None:
-    """Write a table, whole or not at all."""
-    with open_output(path) as file, _open_writer(suffix_of(path), file, table.schema) as writer:
-        writer.write(table)
+def write_arrow(
+    kind: str, file: IO[bytes], _: Path, schema: pa.Schema, tables: Iterator[pa.Table]
+) -> None:
+    """Write tables as a Parquet or Arrow file."""
+    import pyarrow.parquet as pq
+    from pyarrow import ipc
+
+    opens = pq.ParquetWriter if kind == "parquet" else ipc.new_file
+    with opens(file, schema) as writer:
+        for table in tables:
+            writer.write_table(table)
 
 
 @contextmanager
@@ -165,6 +164,20 @@ def open_output(path: Path) -> Iterator[IO[bytes]]:
             return
         with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
             yield zipped  # type: ignore[misc]
+
+
+def open_logs(path: Path, request: Request, files: Sequence[Path] = ()) -> Source:
+    """Open a log, or those below a directory as one; a batch has its labels in another file."""
+    known, labels, name = None, request.labels, request.label or "label"
+    if labels is not None and holds(labels, "log"):
+        known = {own.question: own.value(name, "--label-column") for own in read_records(labels)}
+    elif labels is not None:
+        table = open_table(labels)
+        id_ = next((own for own in ID_FIELDS if own in table.names), ID_FIELDS[0])
+        _, columns = read_table_columns(table, {id_: "--labels", name: "--labels"})
+        pairs = zip(columns[id_].to_pylist(), columns[name].to_pylist(), strict=True)
+        known = {str(own): label for own, label in pairs}
+    return read_logs(path, request, files, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +192,30 @@ class Format:
     holds: Literal["table", "array", "archive", "log"]
     open: Callable[[Path, Request], Source]
     write: Writer | None = None
+    open_table: Callable[[Path], OpenTable] | None = None
+    write_tables: TableWriter | None = None
+
+
+def table_format(
+    suffixes: tuple[str, ...], opens: Callable[[Path], OpenTable], writes: TableWriter | None = None
+) -> Format:
+    """Return a format of tables: what opens one, and writes some of a schema one below another."""
+    write = None if writes is None else partial(write_table, writes)
+    return Format(suffixes, "table", partial(read_table, opens), write, opens, writes)
 
 
 FORMATS = (
     Format((".npz",), "archive", read_npz, write_arrays),
     Format((".npy",), "array", read_npy, write_arrays),
-    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table_file, write_table),
-    Format((*PARQUET, *ARROW), "table", read_table_file, write_table),
-    Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", read_logs, write_lines),
-    Format((".json", ".eval"), "log", read_logs),
+    table_format((*TEXT, *(f"{s}.gz" for s in TEXT)), TextTable, write_text),
+    table_format(
+        (".parquet", ".pq"), partial(open_arrow, "parquet"), partial(write_arrow, "parquet")
+    ),
+    table_format(
+        (".arrow", ".feather", ".ipc"), partial(open_arrow, "ipc"), partial(write_arrow, "ipc")
+    ),
+    Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", open_logs, write_lines),
+    Format((".json", ".eval"), "log", open_logs),
 )
 """Every format; a new one is a row here. The first that knows a suffix is taken."""
 
@@ -204,6 +232,30 @@ def holds(path: Path, *kinds: str) -> bool:
     return known is not None and known.holds in kinds
 
 
+def suffixes_of(*kinds: str, to_write: bool = False) -> str:
+    """Name the suffixes of files that hold one of these, or anything, and can be written."""
+    usable = [own for own in FORMATS if own.write is not None or not to_write]
+    known = [own for own in usable if not kinds or own.holds in kinds]
+    return ", ".join(suffix for own in known for suffix in own.suffixes)
+
+
+def open_table(path: Path) -> OpenTable:
+    """Open a table of any format."""
+    known = find_format(path)
+    if known is None or known.open_table is None:
+        raise PredictionFileError(f"{path} is not a table; use {suffixes_of('table')}")
+    return known.open_table(path)
+
+
+def save_table(path: Path, table: pa.Table) -> None:
+    """Write a table, whole or not at all."""
+    known = find_format(path)
+    if known is None or known.write_tables is None:
+        raise unknown_format(path, to_write=True)
+    with open_output(path) as file:
+        known.write_tables(file, path, table.schema, iter([table]))
+
+
 def is_large(path: Path) -> bool:
     """Whether a path is a directory of tables, or a file that is too large to be read whole.
 
@@ -217,9 +269,8 @@ def is_large(path: Path) -> bool:
 def unknown_format(path: Path, *, to_write: bool = False) -> PredictionFileError:
     """Return the error about a suffix that no format has, or none that can be written."""
     fault = "cannot be written" if to_write else "is not known"
-    usable = [known for known in FORMATS if known.write is not None or not to_write]
-    suffixes = ", ".join(suffix for known in usable for suffix in known.suffixes)
-    return PredictionFileError(f"{path}: {''.join(path.suffixes[-2:])!r} {fault}; use {suffixes}")
+    own, usable = "".join(path.suffixes[-2:]), suffixes_of(to_write=to_write)
+    return PredictionFileError(f"{path}: {own!r} {fault}; use {usable}")
 
 
 def read_prediction_file(path: str | os.PathLike[str], request: Request | None = None) -> Rows:
@@ -239,16 +290,7 @@ def open_source(path: Path, request: Request) -> Source:
     if request.labels is not None:
         check_file(request.labels)
     with decoding(path):
-        source = known.open(path, request)
-    stream = source.stream
-    if stream is None:
-        return source
-
-    def decoded() -> Iterator[Rows]:
-        with decoding(path):
-            yield from stream
-
-    return replace(source, stream=decoded())
+        return known.open(path, request)
 
 
 def _refuse_options(path: Path, request: Request, holds: str) -> None:
@@ -268,10 +310,9 @@ def _open_directory(path: Path, request: Request) -> Source:
     if not tables:
         logs = files_below(path, "log")
         if not logs:
-            known = [s for own in FORMATS if own.holds in ("table", "log") for s in own.suffixes]
-            fault = f"is a directory without tables or logs ({', '.join(known)})"
+            fault = f"is a directory without tables or logs ({suffixes_of('table', 'log')})"
             raise PredictionFileError(f"{path} {fault}")
-        return read_logs(path, request, logs)
+        return open_logs(path, request, logs)
     return replace(join_tables(tables, str(path), request), note=name_others(path, tables))
 
 
@@ -319,7 +360,7 @@ def read_columns(path: Path, named: Mapping[str, str], may_lack: str | None = No
         if holds(path, "log"):
             place, columns = read_fields(path, named, may_lack)
         elif holds(path, "table"):
-            place, columns = read_table_columns(path, named)
+            place, columns = read_table_columns(open_table(path), named)
         elif holds(path, "archive"):
             archive, place = Archive(path), Place(str(path))
             columns = {name: archive.load_column(name, option) for name, option in named.items()}
@@ -331,11 +372,12 @@ def read_columns(path: Path, named: Mapping[str, str], may_lack: str | None = No
 
 def copy_rows(path: Path, rows: Sequence[int], out: Path) -> None:
     """Write some rows of a table or a log as they are, to a file of the same kind."""
-    is_log = holds(path, "log")
-    if not holds(out, "log" if is_log else "table"):
-        kind = ".jsonl" if is_log else ".csv, .tsv or .parquet"
-        raise PredictionFileError(f"{out}: rows of {path} can be written to {kind}")
-    if is_log:
+    kind = "log" if holds(path, "log") else "table"
+    known = find_format(out)
+    if known is None or known.holds != kind or known.write is None:
+        writable = suffixes_of(kind, to_write=True)
+        raise PredictionFileError(f"{out}: rows of {path} can be written to {writable}")
+    if kind == "log":
         records = read_records(path)
         with open_output(out) as file:
             file.writelines(json.dumps(records[row].fields).encode() + b"\n" for row in rows)

@@ -17,7 +17,6 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from calibrant._files.readers import (
-    ID_FIELDS,
     SMALLEST_MASS,
     STATED,
     Log,
@@ -27,7 +26,7 @@ from calibrant._files.readers import (
     items_of,
 )
 from calibrant._files.source import Place, Rows, Source
-from calibrant._files.tables import open_table, open_text, read_table_columns, suffix_of
+from calibrant._files.tables import open_text, suffix_of
 from calibrant.errors import PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 
@@ -50,8 +49,10 @@ SAMPLES = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 OF_HELM = "per_instance_stats.json"
 
 
-def read_logs(path: Path, request: Request, files: Sequence[Path] = ()) -> Source:
-    """Read a log of an evaluation, or all those that lie below a directory as one."""
+def read_logs(
+    path: Path, request: Request, files: Sequence[Path], known: Mapping[str, object] | None = None
+) -> Source:
+    """Read a log of an evaluation, or files of a directory as one; ids may tell the labels."""
     read = {}
     for file in files or (path,):
         records = read_records(file, path)
@@ -60,7 +61,9 @@ def read_logs(path: Path, request: Request, files: Sequence[Path] = ()) -> Sourc
         first = records[0].fields.get("filter") if records else None
         records = [own for own in records if own.fields.get("filter") == first]
         records = [own for own in records if "perturbation" not in own.fields]
-        read[file] = Log(_with_labels(records, request), request)
+        if known is not None:  # labels, as a batch has none
+            records = [own.labelled(known, request) for own in records]
+        read[file] = Log(records, request)
     logs = [log for log in read.values() if log.records]
     if not logs:
         raise PredictionFileError(f"{path} has no records; write one JSON object per line")
@@ -102,26 +105,6 @@ def read_logs(path: Path, request: Request, files: Sequence[Path] = ()) -> Sourc
         is_stated=is_stated,
     )
     return Source.of(rows, note)
-
-
-def _with_labels(records: list[Record], request: Request) -> list[Record]:
-    """Put the labels of another file to the records by their ids, as a batch has no labels."""
-    path, name = request.labels, request.label or "label"
-    if path is None:
-        return records
-    if suffix_of(path) in LINES:
-        known = {own.question: own.value(name, "--label-column") for own in read_records(path)}
-    else:
-        ids = [own for own in ID_FIELDS if own in open_table(path).names]
-        if not ids:
-            raise PredictionFileError(f"{path} has no column {some(ID_FIELDS)}; name the records")
-        _, columns = read_table_columns(path, {ids[0]: "--labels", name: "--labels"})
-        pairs = zip(columns[ids[0]].to_pylist(), columns[name].to_pylist(), strict=True)
-        known = {str(own): label for own, label in pairs}
-    for record in records:
-        if record.question not in known:
-            raise record.error(f": {path} has no label of {record.question!r:.60} (--labels)")
-    return [own._replace(fields=own.fields | {name: known[own.question]}) for own in records]
 
 
 def _to_matrix(

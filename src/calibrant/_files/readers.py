@@ -87,6 +87,12 @@ class Record(NamedTuple):
             raise self.error(f": the field {name!r} is {describe(value)}; {remedy}")
         return value
 
+    def labelled(self, known: Mapping[str, object], request: Request) -> Record:
+        """Return the record with its label, which another file has by the id."""
+        if self.question not in known:
+            raise self.error(f": {request.labels} has no label of {self.question!r:.60} (--labels)")
+        return self._replace(fields=self.fields | {request.label or "label": known[self.question]})
+
     @property
     def question(self) -> str:
         """What tells the question from others, and is the same for every model: else its place."""

@@ -13,24 +13,24 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import count, islice
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from calibrant._files.source import Place, Rows, Source, kind_of, to_array
+from calibrant._files.source import Place, Rows, Source, decoding, kind_of, to_array
 from calibrant._gate import are_whole
 from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
+    from pyarrow.dataset import Dataset
 
     from calibrant._files.source import Request
 
 TEXT = {".csv": ",", ".tsv": "\t"}
-PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 SEPARATORS = ",;\t"
 
 SAMPLE_ROWS = 100
@@ -56,6 +56,23 @@ NOT_SCORES |= {"y_pred", "y_hat", "pred", "prediction", "predicted"}
 classifier decided: neither a label nor a score, unless they are chosen."""
 
 
+class OpenTable(Protocol):
+    """An open table, of any format."""
+
+    path: Path
+    names: list[str]
+
+    @property
+    def samples(self) -> dict[str, list[str] | None]:
+        """First values that are not missing, as text; None for a column that has no numbers."""
+
+    def batches(self, columns: list[str], numbers: Collection[str], /) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of these columns, in which text is parsed where ``numbers`` are."""
+
+    def locate(self, rows: Sequence[int], /) -> list[str]:
+        """Name the lines on which rows stand, for messages; rows count from 0."""
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What the columns of a table are.
@@ -69,7 +86,7 @@ class Columns:
     are_chosen: bool
 
 
-def assign_columns(table: TextTable | ArrowTable, request: Request) -> Columns:
+def assign_columns(table: OpenTable, request: Request) -> Columns:
     """Tell labels, scores and other columns of a table apart."""
     names = table.names
     ignored = {name for name in names if name.casefold() in NOT_SCORES}
@@ -95,9 +112,7 @@ def assign_columns(table: TextTable | ArrowTable, request: Request) -> Columns:
     return Columns(names, label, scores, bool(request.columns))
 
 
-def _find_columns(
-    table: TextTable | ArrowTable, patterns: Sequence[str], option: str
-) -> dict[str, None]:
+def _find_columns(table: OpenTable, patterns: Sequence[str], option: str) -> dict[str, None]:
     """Return the columns that an option names, exactly or by patterns, in this order."""
     result: dict[str, None] = {}
     for pattern in patterns:
@@ -109,14 +124,14 @@ def _find_columns(
     return result
 
 
-def _check_column(table: TextTable | ArrowTable, name: str, option: str) -> None:
+def _check_column(table: OpenTable, name: str, option: str) -> None:
     """Refuse a column that an option names and a table has not."""
     if name not in table.names:
         has = some_in_words(table.names)
         raise PredictionFileError(f"{table.path} has no column {name!r} ({option}); it has {has}")
 
 
-def _find_label(table: TextTable | ArrowTable, free: list[str], request: Request) -> str | None:
+def _find_label(table: OpenTable, free: list[str], request: Request) -> str | None:
     """Return the column of labels: as asked for, by its name, or the only one of text."""
     if request.label is not None:
         _check_column(table, request.label, request.options[1])
@@ -151,9 +166,9 @@ def _is_float(text: str) -> bool:
     return False
 
 
-def read_table_file(path: Path, request: Request) -> Source:
-    """Open a table of predictions."""
-    table = open_table(path)
+def read_table(opens: Callable[[Path], OpenTable], path: Path, request: Request) -> Source:
+    """Open a table of predictions, of the format that has this way to open one."""
+    table = opens(path)
     columns = assign_columns(table, request)
     names, label = columns.scores, columns.label
     place = Place(str(path), names, table.locate, label_option=request.options[1])
@@ -164,37 +179,33 @@ def read_table_file(path: Path, request: Request) -> Source:
 
     def read() -> Iterator[Rows]:
         n_done = 0
-        for batch in table.batches(to_read, names):
-            scores = np.empty((batch.num_rows, len(scored)))
-            for j, name in enumerate(scored):
-                if not _is_number(batch[name].type):
-                    fault = f"column {name!r} is of type {batch[name].type}; scores must be numbers"
-                    remedy = "name the labels with --label-column, or leave it out with --ignore"
-                    raise PredictionFileError(f"{path}, {fault}: {remedy}")
-                scores[:, j] = to_array(batch[name])
-            yield Rows(
-                scores,
-                kind,
-                None if label is None else to_array(batch[label]),
-                replace(place, first_row=n_done),
-                batch,
-                are_columns_sure=columns.are_chosen,
-            )
-            n_done += batch.num_rows
-            del batch  # so that there is one chunk in memory, while the next is decoded
+        with decoding(path):
+            for batch in table.batches(to_read, names):
+                scores = np.empty((batch.num_rows, len(scored)))
+                for j, name in enumerate(scored):
+                    if not _is_number(own := batch[name].type):
+                        fault = f"column {name!r} is of type {own}; scores must be numbers"
+                        remedy = "name the labels with --label-column, or leave it out by --ignore"
+                        raise PredictionFileError(f"{path}, {fault}: {remedy}")
+                    scores[:, j] = to_array(batch[name])
+                labels = None if label is None else to_array(batch[label])
+                where, are_sure = replace(place, first_row=n_done), columns.are_chosen
+                yield Rows(scores, kind, labels, where, batch, are_columns_sure=are_sure)
+                n_done += batch.num_rows
+                # So that there is one chunk in memory, while the next is decoded.
+                del batch, scores, labels
 
     return Source(place, kind, len(names), np.dtype(float), stream=read(), columns=columns)
 
 
-def read_table_columns(path: Path, named: Mapping[str, str]) -> tuple[Place, pa.Table]:
+def read_table_columns(table: OpenTable, named: Mapping[str, str]) -> tuple[Place, pa.Table]:
     """Return columns of a table, which may have no scores; ``named`` has the option of each."""
     import pyarrow as pa
 
-    table = open_table(path)
     for name, option in named.items():
         _check_column(table, name, option)
     columns = pa.Table.from_batches(table.batches([*named], ()))
-    return Place(str(path), locate=table.locate), columns
+    return Place(str(table.path), locate=table.locate), columns
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -220,11 +231,6 @@ def open_text(path: Path) -> IO[bytes]:
     return gzip.open(path) if is_zipped(path) else path.open("rb")  # type: ignore[return-value]
 
 
-def open_table(path: Path) -> TextTable | ArrowTable:
-    """Open a table of any format."""
-    return TextTable(path) if suffix_of(path) in TEXT else ArrowTable(path)
-
-
 def _check_header(names: list[str], where: str) -> None:
     """Refuse a header in which a name is missing or there twice."""
     if "" in names[1:]:  # the first one may be the index that pandas wrote
@@ -236,10 +242,7 @@ def _check_header(names: list[str], where: str) -> None:
 
 
 class TextTable:
-    """A text table: names of its columns, first cells of each that are not empty, and all rows.
-
-    The separator is the most frequent one in the header.
-    """
+    """A text table, whose separator is the most frequent one in the header."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -275,20 +278,13 @@ class TextTable:
         n_rows = 0
         types = {name: pa.float64() if name in numbers else pa.string() for name in columns}
         missing = [*csv.ConvertOptions().null_values, *MORE_MISSING]
+        blocks = csv.ReadOptions(  # with threads it does not tell the row of a fault
+            use_threads=False, block_size=BLOCK_BYTES, skip_rows=1, column_names=self.names
+        )
+        lines = csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
+        cells = csv.ConvertOptions(column_types=types, include_columns=columns, null_values=missing)
         try:
-            for batch in csv.open_csv(
-                str(self.path),
-                csv.ReadOptions(
-                    use_threads=False,  # else it does not tell the row of a fault
-                    block_size=BLOCK_BYTES,
-                    skip_rows=1,
-                    column_names=self.names,
-                ),
-                csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
-                csv.ConvertOptions(
-                    column_types=types, include_columns=columns, null_values=missing
-                ),
-            ):
+            for batch in csv.open_csv(str(self.path), blocks, lines, cells):
                 n_rows += batch.num_rows
                 yield batch
         except pa.ArrowInvalid as error:
@@ -330,33 +326,28 @@ class TextTable:
         return PredictionFileError(f"{where}: {problem:.200}; {remedy}")
 
 
+def open_arrow(kind: str, path: Path) -> ArrowTable:
+    """Open a file that Arrow reads."""
+    from pyarrow.dataset import dataset
+
+    return ArrowTable(path, dataset(str(path), format=kind))
+
+
 class ArrowTable:
-    """A Parquet or Arrow file, with what :class:`TextTable` has."""
+    """A data set of Arrow: a file, or a table in memory."""
 
-    locate = None
-
-    def __init__(self, path: Path) -> None:
-        from pyarrow import dataset
-
-        self.path = path
-        kind = "parquet" if suffix_of(path) in PARQUET else "ipc"
-        self._table = dataset.dataset(str(path), format=kind)
-        self.names: list[str] = self._table.schema.names
+    def __init__(self, path: Path, rows: Dataset) -> None:
+        self.path, self._rows = path, rows
+        self.names: list[str] = self._rows.schema.names
         _check_header(self.names, str(path))
 
     @cached_property
     def samples(self) -> dict[str, list[str] | None]:
-        """First values of each column that are not missing; None for columns of no numbers."""
-        first = self._table.head(
-            SAMPLE_ROWS, batch_size=1 << 13, batch_readahead=1, use_threads=False
-        )
-        columns = {field.name: first.column(field.name) for field in self._table.schema}
-        return {
-            name: [str(own) for own in column.to_pylist() if own is not None]
-            if _is_number(column.type)
-            else None
-            for name, column in columns.items()
-        }
+        """First values of each column, as text."""
+        top = self._rows.head(SAMPLE_ROWS, batch_size=1 << 13, batch_readahead=1, use_threads=False)
+        found = {name: top[name] for name in self.names if _is_number(top[name].type)}
+        texts = {name: list(map(str, own.drop_null().to_pylist())) for name, own in found.items()}
+        return dict.fromkeys(self.names) | texts
 
     def batches(self, columns: list[str], _: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of Arrow; one without rows if there are none, as Spark writes such."""
@@ -364,11 +355,15 @@ class ArrowTable:
 
         n_rows = math.ceil(CHUNK_BYTES / (8 * max(len(columns), 1)))
         is_empty = True
-        for batch in self._table.to_batches(
+        for batch in self._rows.to_batches(
             columns, batch_size=n_rows, batch_readahead=1, use_threads=False
         ):
             batch.validate(full=True)  # offsets of a damaged file point anywhere
             is_empty &= batch.num_rows == 0
             yield batch
         if is_empty:
-            yield pa.RecordBatch.from_pylist([], self._table.schema).select(columns)
+            yield pa.RecordBatch.from_pylist([], self._rows.schema).select(columns)
+
+    def locate(self, rows: Sequence[int]) -> list[str]:
+        """Name the rows by their numbers."""
+        return [f"{self.path}, row {row} (from 0)" for row in rows]
