@@ -127,20 +127,20 @@ BUDGETS = {
     "_kernels": 3_580,
     "_maps": 1_540,
     "_objectives": 1_160,
-    "_solvers": 4_080,
-    "_calibrators": 5_070,
-    "metrics": 3_760,
+    "_solvers": 4_150,
+    "_calibrators": 5_150,
+    "metrics": 3_830,
     "plots report": 3_230,
     "decisions monitor judge": 3_720,
     "scale": 1_080,
     "model_file": 1_310,
     "export": 2_040,
-    "_files _cli": 4_850,
+    "_files _cli": 4_900,
     "hooks": 530,
     "study": 3_530,
 }
-"""Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
-that says which users asked."""
+"""Lines of code of each room, at most, with space for one more metric, method or format. They may
+fall; one that rises needs a line in CHANGELOG.md that says which users asked."""
 
 OF_TOP = {"__init__", "__main__", "errors", "datasets"}
 
