@@ -295,6 +295,12 @@ def source_of(
     return ChunkedPredictions(chunks, known, kind)
 
 
+def check_beside(y_true: object, y_proba: object, given: object, argument: str) -> None:
+    """Refuse groups or features whose index is that of the rows in another order."""
+    with errors.naming(NAMED):
+        gate.refuse_other_index(y_proba, y_true, given, argument)
+
+
 def read_predictions(
     y_true: object,
     y_proba: object,

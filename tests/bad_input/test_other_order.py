@@ -1,12 +1,21 @@
 """What is given by row, with the index of the scores in another order, is no rows of theirs."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from calibrant import AutoCalibrator, FeatureCalibrator, GroupedCalibrator, TemperatureScaling
+from calibrant._gate import _plausibility as plausibility
 from calibrant.errors import LabelError, ShapeError, WeightError
-from calibrant.metrics import confidence_ece, negative_log_likelihood
+from calibrant.metrics import (
+    calibration_segments,
+    confidence_ece,
+    evaluate,
+    negative_log_likelihood,
+)
+from calibrant.report import compare
 from conftest import simulate
 
 P, Y = simulate(300, 3)
@@ -60,6 +69,41 @@ def test_groups_and_features_in_another_order_are_refused(argument):
         AutoCalibrator().fit(SCORES, LABELS, groups=LABELS.iloc[MIXED])
     fresh = pd.DataFrame(P)  # scores that are numbered anew stand in the order of the groups
     assert fitted.predict_proba(fresh, **{argument: given}).shape == P.shape
+
+
+@pytest.mark.parametrize(
+    ("metric", "argument"), [(evaluate, "groups"), (calibration_segments, "features")]
+)
+def test_metrics_refuse_groups_and_features_in_another_order(metric, argument):
+    given = (LABELS if argument == "groups" else LABELS.to_frame("own")).iloc[MIXED]
+    with pytest.raises(ShapeError) as caught:
+        metric(LABELS, SCORES, **{argument: given})
+    assert caught.value.argument == argument
+    assert caught.value.remedy.startswith(f"pass {argument}.loc[y_true.index]")
+
+
+def test_a_comparison_refuses_groups_in_another_order():
+    two = {"groups_val": LABELS, "groups_test": LABELS.iloc[MIXED]}
+    with pytest.raises(ShapeError) as caught:
+        compare(LABELS, SCORES, LABELS, SCORES, ["ts"], **two)
+    assert caught.value.argument == "groups_test"
+
+
+def test_standard_errors_are_those_of_all_orders():
+    """Every order of the labels of six rows: mean 0 and variance 1."""
+    scores = np.random.default_rng(3).dirichlet([1.0] * 3, 6)
+    orders = [np.array(order) for order in itertools.permutations([0, 0, 1, 1, 1, 2])]
+    found = np.array(plausibility._agreement(scores, *orders))
+    np.testing.assert_allclose([found.mean(), found.var()], [0.0, 1.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sixty_rows_are_enough(n_classes):
+    p, y = simulate(60, n_classes)
+    index = [f"row {i}" for i in range(60)]
+    labels = pd.Series(y, index=index)
+    with pytest.raises(LabelError):
+        negative_log_likelihood(labels.iloc[::-1], pd.DataFrame(p, index=index))
 
 
 def test_rows_that_are_in_order_are_fitted_by_position():

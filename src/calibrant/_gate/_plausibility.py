@@ -43,10 +43,7 @@ MOST_ROWS_RANKED = 100_000  # rows of two classes, more than enough to see that 
 SURELY, MOST_TIED = 4.5, 0.1
 """Standard errors that no chance explains, and the share of equal scores that ranks bear."""
 
-FITS, FITS_NOT = 6.0, 3.0
-"""Standard errors by which labels agree with the scores in the order that they were meant in, at
-least, and in another one, at most."""
-
+AGREE_BY_CHANCE = 3.0  # standard errors by which labels in a wrong order may agree with scores
 FIRST_ROWS = 256  # rows that mostly show that scores are no labels
 FAR = 10.0  # widths of the range of the fit, beyond which even a single row is on another scale
 FEWEST_ROWS_OUTSIDE = 10
@@ -187,7 +184,7 @@ def refuse_other_order(
     place = _places_by_index(scores, y)
     if place is not None:
         by_position, by_index = _agreement(probabilities(), class_index, class_index[place])
-        if by_position < FITS_NOT and by_index > FITS:
+        if by_position < AGREE_BY_CHANCE and by_index > SURELY:
             names = errors.names()
             raise errors.LabelError(
                 f"{names.y} has the index of {names.scores} in another order. Rows are matched by "

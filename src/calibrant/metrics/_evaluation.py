@@ -12,7 +12,7 @@ from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._predictions import Predictions, Statistic, source_of, usual_column
+from calibrant._predictions import Predictions, Statistic, check_beside, source_of, usual_column
 from calibrant._result import Estimate, Result, doc, result, with_ends
 from calibrant._text import SIGNIFICANT, align_columns
 from calibrant.metrics import _intervals as means
@@ -294,6 +294,7 @@ def evaluate(
     with threads.jobs(n_jobs), threads.few_blas_threads(0):
         by_group = None
         if groups is not None:
+            check_beside(y_true, y_proba, groups, "groups")
             by_group = judge_groups(source, groups, sample_weight, intervals)
         names = [*metrics_of(n_classes, ordered=ordered)]
         estimates, confusion = intervals.estimates(source, names)

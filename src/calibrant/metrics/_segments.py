@@ -15,7 +15,7 @@ import numpy as np
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._gate import check_number, columns_by_name
-from calibrant._predictions import Predictions, column_of, name_of, source_of
+from calibrant._predictions import Predictions, check_beside, column_of, name_of, source_of
 from calibrant._result import Estimate, Result, data_frame, doc, result
 from calibrant._text import p_words, printable
 from calibrant.metrics._intervals import generator
@@ -194,6 +194,7 @@ def calibration_segments(
             f"its row here, at most {MOST_REPEATS:g}: divide by their mean if they are not counts",
             argument="sample_weight",
         )
+    check_beside(y_true, y_proba, features, "features")
     by_name = columns_by_name(features, len(used), "y_proba")
     binned = [bin_feature(name, x[used], source.weight, min_rows) for name, x in by_name.items()]
     known = [feature for feature in binned if feature is not None and feature.conditions]

@@ -161,6 +161,8 @@ def compare(
     has_groups = groups_val is not None and groups_test is not None
     has_features = features_val is not None and features_test is not None
     compared = _calibrators(methods, val.n_classes, scores, has_groups, has_features)
+    _check_order(scores_val, y_val, groups_val=groups_val, features_val=features_val)
+    _check_order(scores_test, y_test, groups_test=groups_test, features_test=features_test)
     fit_groups, fit_features = _used(groups_val, features_val, sample_weight_val, val.n_rows)
     groups, features = _used(groups_test, features_test, sample_weight_test, test.n_rows)
     judge = Judge(
@@ -236,6 +238,12 @@ def _read_costs(costs: object, classes: Labels, is_ordered: bool) -> Floats | No
             argument="costs",
         )
     return matrix
+
+
+def _check_order(scores: object, y: object, **beside: object) -> None:
+    """Refuse groups or features whose index is that of the labels or scores in another order."""
+    for argument, given in beside.items():
+        gate.refuse_other_index(scores, y, given, argument)
 
 
 def _used(
